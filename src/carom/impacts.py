@@ -1,0 +1,82 @@
+"""The table of impacts, read off the impulses of the steps."""
+
+import numpy as np
+
+COLUMNS = [
+    ("time", float),  # of the step in which the contact began
+    ("constraint", int),  # index of the gap
+    ("velocity_before", float),  # relative normal velocity, left limit, < 0
+    ("velocity_after", float),  # right limit
+    ("impulse", float),  # received
+    ("step", int),
+]
+
+
+class ImpactLog:
+    """Collects impacts from steps that come in pieces.
+
+    An impact is the onset of a contact: a step with an impulse on a gap that had none in the step
+    before.  A scheme may spread one impact over two steps (PaoliSchatzman does, and Maury at
+    e = 0), so a second step in a row belongs to it; what follows is lasting contact, whose
+    reaction is in ``sol.impulse`` and not here.
+    """
+
+    def __init__(self, count: int):
+        self._held = _Steps.none(count)  # the last three steps seen
+        self._rows = []
+
+    def feed(self, index, t, impulse, before, after) -> None:
+        """Steps that follow the last ones: (n,), (n,), and three of shape (n, p)."""
+        held = self._held
+        steps = _Steps(index, t, impulse, before, after).after(held)
+        self._emit(steps, first=len(held.t) - 1 if len(held.t) else 0, last=len(steps.t) - 1)
+        self._held = steps.tail(3)
+
+    def table(self) -> np.recarray:
+        """The impacts in order of time."""
+        rows = list(self._rows)
+        end = ImpactLog(self._held.impulse.shape[1])
+        n = len(self._held.t)
+        if n:
+            end._emit(self._held, first=n - 1, last=n)
+            rows += end._rows
+        table = np.concatenate(rows) if rows else np.zeros(0, COLUMNS)
+        return table.view(np.recarray)
+
+    def _emit(self, steps, first, last):
+        """Impacts that begin at positions first <= m < last of ``steps``."""
+        contact = steps.impulse > 0.0
+        onset = contact.copy()
+        onset[1:] &= ~contact[:-1]
+        m, i = np.nonzero(onset[first:last])
+        m += first
+        follow = np.minimum(m + 1, len(steps.t) - 1)
+        second = (follow > m) & contact[follow, i]
+        rows = np.zeros(len(m), COLUMNS)
+        rows["time"], rows["constraint"], rows["step"] = steps.t[m], i, steps.index[m]
+        rows["velocity_before"] = steps.before[m, i]
+        rows["velocity_after"] = steps.right[np.where(second, follow, m), i]
+        rows["impulse"] = steps.impulse[m, i] + np.where(second, steps.impulse[follow, i], 0.0)
+        if len(rows):
+            self._rows.append(rows)
+
+
+class _Steps:
+    def __init__(self, index, t, impulse, before, right):
+        self.index, self.t = index, t
+        self.impulse, self.before, self.right = impulse, before, right
+
+    @staticmethod
+    def none(p):
+        return _Steps(np.zeros(0, int), np.zeros(0), *(np.zeros((0, p)) for _ in range(3)))
+
+    def _fields(self):
+        return self.index, self.t, self.impulse, self.before, self.right
+
+    def after(self, held):
+        return _Steps(
+            *(np.concatenate(p) for p in zip(held._fields(), self._fields(), strict=True))
+        )
+
+    def tail(self, n):
+        return _Steps(*(a[-n:] for a in self._fields()))

@@ -1,0 +1,145 @@
+"""Equal balls in a row and in a stack (P9, P10)."""
+
+import math
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from carom.models.ball import bounces
+from carom.models.billiard import no_force
+from carom.models.problem import ModelError, Problem, straight
+from carom.system import System
+
+# More collisions than this in a row means that they accumulate (inelastic collapse).
+MAX_COLLISIONS = 10_000
+
+
+def row_of_balls(*, count=3, e=1.0, spacing=0.0, distance=1.0, speed=1.0, radius=0.5, t1=None):
+    """A ball hits a row of equal balls at rest, touching or ``spacing`` apart (P9).
+
+    No force, gaps ``q[i+1] - q[i] - 2 radius``. The first ball comes from ``distance`` at
+    ``speed``. Balls that touch (v- and v+ their velocities, left to right) obey
+
+        v+ = (1+e) P v- - e v-,    P v = nearest nondecreasing sequence (isotonic regression),
+
+    which is the impact law in the kinetic metric. Touching row: the speeds become
+    ``(1+e)/N - e, (1+e)/N, ...``. With spacing and e = 1 the speed passes from ball to ball. With
+    spacing and e < 1 collisions are followed one by one; raises ``ModelError`` if they accumulate.
+    """
+    if count < 2 or spacing < 0 or distance <= 0 or speed <= 0:
+        raise ModelError(
+            "needs count >= 2, spacing >= 0, distance > 0, speed > 0, "
+            f"not {count}, {spacing}, {distance}, {speed}"
+        )
+    system = System(force=no_force, gap=RowGaps(radius), restitution=e)
+    gaps = np.full(count - 1, float(spacing))
+    gaps[0] = distance
+    q0 = np.concatenate([[0.0], np.cumsum(gaps + 2 * radius)])
+    v0 = np.where(np.arange(count) == 0, float(speed), 0.0)
+    t1 = 2 * (np.sum(gaps) + spacing) / speed if t1 is None else t1
+    starts, q, v = _collisions(q0, v0, e, 2 * radius, t1)
+    return Problem(
+        name="row_of_balls",
+        system=system,
+        q0=q0,
+        v0=v0,
+        t0=0.0,
+        t1=float(t1),
+        exact=straight(starts, q, v, float(t1)),
+        source="closed form between collisions, benchmarks P9",
+        impact_times=starts[1:],
+    )
+
+
+def _collisions(q, v, e, diameter, t1):
+    """Times (m,) of the collisions before t1, and ``q (m, N)``, ``v (m, N)`` right after each."""
+    touch = 1e-13 * np.ptp(q)
+    t, pieces = 0.0, [(0.0, q, v)]
+    while len(pieces) <= MAX_COLLISIONS:
+        gap, closing = np.diff(q) - diameter, -np.diff(v)
+        meet = closing > 1e-14 * np.max(np.abs(v))
+        wait = np.min(np.maximum(gap[meet], 0.0) / closing[meet], initial=math.inf)
+        if t + wait > t1:
+            return tuple(np.array(part) for part in zip(*pieces, strict=True))
+        t, q = t + wait, q + wait * v
+        v = _simultaneous_impact(v, e, np.diff(q) - diameter <= touch)
+        pieces.append((t, q, v))
+    raise ModelError(f"more than {MAX_COLLISIONS} collisions before t1 = {t1}: take t1 below {t}")
+
+
+def _simultaneous_impact(v, e, closed):
+    """``(1+e) P v - e v`` in each run of touching balls; ``closed (N-1,)``: which pairs touch."""
+    runs = np.split(v, np.flatnonzero(~closed) + 1)
+    return np.concatenate([(1 + e) * _nondecreasing(run) - e * run for run in runs])
+
+
+def _nondecreasing(v):
+    """The nearest nondecreasing sequence: neighbours out of order are pooled to their mean."""
+    pools = []  # (mean, size)
+    for mean in v:
+        size = 1
+        while pools and pools[-1][0] > mean:
+            other, n = pools.pop()
+            mean, size = (size * mean + n * other) / (size + n), size + n
+        pools.append((mean, size))
+    means, sizes = zip(*pools, strict=True)
+    return np.repeat(means, sizes)
+
+
+def stack(*, count=5, e=0.0, height=0.0, radius=0.5, mass=1.0, g=9.81, t1=None):
+    """A column of touching balls at rest on a floor, or dropped on it from ``height`` (P10).
+
+    ``m q_i'' = -m g``, gaps ``q[0] - radius`` and ``q[i+1] - q[i] - 2 radius``. At rest the i-th
+    contact from the floor carries ``(N-i+1) m g``. All contacts act at once when the column
+    lands, and the law gives every ball ``v+ = -e v-``: the column moves as one bouncing ball.
+    """
+    system = System(
+        force=Weight(mass * g),
+        gap=StackGaps(radius),
+        mass=np.full(count, float(mass)),
+        restitution=e,
+    )
+    column = bounces(e=e, height=height, speed=0.0, g=g, t1=t1)
+    rest = radius * (2.0 * np.arange(count) + 1)
+
+    def exact(t):
+        y, u = column.motion(t)
+        return y[..., None] + rest, u[..., None] + np.zeros(count)
+
+    return Problem(
+        name="stack",
+        system=system,
+        q0=rest + height,
+        v0=np.zeros(count),
+        t0=0.0,
+        t1=column.t1,
+        exact=exact,
+        source="closed form, benchmarks P10 and P1",
+        accumulation=column.accumulation,
+        impact_times=column.impact_times,
+    )
+
+
+@dataclass(frozen=True)
+class RowGaps:
+    radius: float
+
+    def __call__(self, t, q):
+        return q[1:] - q[:-1] - 2 * self.radius
+
+
+@dataclass(frozen=True)
+class Weight:
+    weight: float
+
+    def __call__(self, t, q, v):
+        return jnp.full_like(q, -self.weight)
+
+
+@dataclass(frozen=True)
+class StackGaps:
+    radius: float
+
+    def __call__(self, t, q):
+        return jnp.concatenate([q[:1] - self.radius, q[1:] - q[:-1] - 2 * self.radius])

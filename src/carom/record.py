@@ -1,0 +1,78 @@
+"""What of a run is kept."""
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from carom.errors import RecordError, TimeError
+
+
+class Record:
+    """What ``solve`` keeps, and where.
+
+    Record()                 every step, and the table of impacts
+    Record(every=k)          every k-th step, the first and the last
+    Record(times=ts)         chosen times: q linear, v constant between steps, as in the papers
+    Record(impacts=True)     the table of impacts, the first and the last state
+    Record(final=True)       the last state only
+
+    ``impacts=True`` may be added to ``every``; it costs a look at every step, and memory for the
+    impacts.  A ``path`` (first argument) saves the solution there when the run ends or fails.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike | None = None,
+        *,
+        every: int | None = None,
+        times=None,
+        impacts: bool | None = None,
+        final: bool = False,
+    ):
+        chosen = [every is not None, times is not None, final]
+        if sum(chosen) > 1:
+            raise RecordError(
+                f"Record was given every={every}, times={times}, final={final}; choose one of them"
+            )
+        if impacts and (final or times is not None):
+            raise RecordError("impacts=True goes with every=k or alone, not with times or final")
+        if every is not None and (int(every) != every or every < 1):
+            raise RecordError(f"every is {every}; it must be a whole number of steps, 1 or more")
+        if not any(chosen) and not impacts:
+            every = 1
+        self.path = path
+        self.every = None if every is None else int(every)
+        self.times = None if times is None else np.ravel(np.asarray(times, float))
+        self.final = bool(final)
+        self.impacts = every == 1 if impacts is None else bool(impacts)
+
+    def plan(self, t0: float, dt: float, steps: int) -> "Plan":
+        """The steps to keep, for a run of ``steps`` steps."""
+        if self.times is not None:
+            return _plan_times(self.times, t0, dt, steps)
+        if self.every is not None:
+            marks = np.minimum(np.arange(0, steps + self.every, self.every), steps)
+            return Plan(np.unique(marks), None)
+        return Plan(np.array([steps] if self.final else [0, steps]), None)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps to keep, and how far into the step that follows each record lies."""
+
+    marks: np.ndarray  # (n,) int, increasing; equal where two chosen times share a step
+    fractions: np.ndarray | None  # (n,) in [0, 1), or None for records on the steps themselves
+
+
+def _plan_times(times, t0, dt, steps):
+    position = (times - t0) / dt
+    outside = ~((position >= -1e-9) & (position <= steps + 1e-9))
+    if times.size == 0 or np.any(np.diff(times) <= 0) or np.any(outside):
+        raise TimeError(
+            f"record times must increase within [{t0:g}, {t0 + steps * dt:g}]; got {times}"
+        )
+    nearest = np.rint(position)
+    position = np.where(np.abs(position - nearest) < 1e-9, nearest, position)
+    marks = np.clip(np.floor(position), 0, steps).astype(int)
+    return Plan(marks, np.clip(position - marks, 0.0, 1.0))

@@ -1,0 +1,1 @@
+"""The schemes, one file each."""

@@ -1,0 +1,68 @@
+"""The linearised-constraint scheme of Maury, as analysed by Bernicot and Lefebvre-Lepot."""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from carom.schemes.scheme import Report, Scheme, State, contact_status
+from carom.status import first_failure
+
+_GAUSS = 0.5 / 3.0**0.5  # the two Gauss points of [0, 1] are 1/2 -+ this
+
+
+class Maury(Scheme):
+    """Linearised constraints (BL10, section 3), with restitution.
+
+        f  = (1/h) integral of f(s, q, v) over [t, t1]           (two Gauss points)           (1)
+        u  = proj( v + h M^-1 f,  { u : g_i + h grad g_i . u >= 0 for all i } ),  M = M(q)    (2)
+        q1 = q + h u,         g_i and grad g_i at (t1, q)                                     (3)
+        M (u - v) = h f + sum_i lam_i grad g_i,    lam_i >= 0, zero unless row i is tight     (4)
+
+    If every g_i(t, .) is convex, g_i(t1, q1) >= g_i + h grad g_i . u >= 0: no step leaves K.
+
+    Without restitution v1 = u.  With it the position still moves by (3) and the velocity leaves by
+    the impact law, from v_free = v + h M^-1 f, over the rows that pushed:
+
+        v1 = proj( v_free, { x : w_i(x) + e_i w_i(v_free) >= 0  where lam_i > 0 } )           (5)
+
+    with w = d_t g + grad g . x.  A gap with e_i = 0 keeps its row of (2) in (5), so that e = 0 is
+    BL10's scheme to the letter.
+    """
+
+    one_restitution: ClassVar[bool] = False
+
+    def start(self, world, t, q, v, dt):
+        return State(t, q, v)
+
+    def step(self, world, state, dt):
+        t, q, v = state.t, state.q, state.v
+        metric, contacts = world.metric(q), world.contacts(t + dt, q)
+        f = 0.5 * (
+            world.forces(t + (0.5 - _GAUSS) * dt, q, v) + world.forces(t + (0.5 + _GAUSS) * dt, q, v)
+        )  # (1)
+        free = v + dt * metric.solve(f)
+        reach = contacts.gap / dt
+        moved = world.project(metric, free, contacts, reach, jnp.ones(reach.shape, bool))  # (2)
+        q1 = q + dt * moved.point  # (3)
+
+        e, before, pushed = world.restitutions(reach.shape[0]), contacts.velocity(free), moved.multipliers > 0
+        b = jnp.where(e > 0.0, contacts.rate + e * before, reach)
+        left = jax.lax.cond(  # (5)
+            jnp.any(pushed & (e > 0.0)),
+            lambda: world.project(metric, free, contacts, b, pushed),
+            lambda: moved,
+        )
+        return State(t + dt, q1, left.point), Report(
+            impulse=left.multipliers,
+            before=before,
+            after=contacts.velocity(left.point),
+            residual=jnp.maximum(moved.residual, left.residual),
+            iterations=moved.iterations + left.iterations,
+            contraction=jnp.zeros(()),
+            status=first_failure(
+                contact_status(metric, contacts, contacts.gap < 0.0, left.point),
+                moved.status,
+                left.status,
+            ),
+        )

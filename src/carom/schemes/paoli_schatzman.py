@@ -1,0 +1,147 @@
+"""The position scheme of Paoli and Schatzman."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from carom.metric import logarithm, product
+from carom.schemes.fixed_point import fixed_point
+from carom.schemes.scheme import Report, Scheme, State, contact_status
+from carom.status import Status, failing, first_failure
+from carom.system import Contacts
+
+
+class PaoliSchatzman(Scheme):
+    """The position scheme (PS99), carrying the discrete velocity V^m = (U^{m+1} - U^m) / h.
+
+        W = U^m + ((1-e) h V^{m-1} + h^2 F) / (1+e)                                           (1)
+        V^m = V^{m-1} + h F + (1+e) (P_K(W) - W) / h                                          (2)
+        U^{m+1} = U^m + h V^m                                                                 (3)
+        F = M^-1 f(t_m, U^m, (V^m + V^{m-1}) / 2),   M = M(U^m)                               (4)
+
+    which is U^{m+1} = -e U^{m-1} + (1+e) P_K(W) without the rounding of a three-term recurrence:
+    the mean (U^{m+1} + e U^{m-1}) / (1+e) is on K.  A state is (t_m, U^m, V^m): a step does (3),
+    then (1), (2) at the new position.  It starts with V^0 = v0 + h/2 F(t0, q0, v0), kept from
+    entering the gaps that are closed at t0.
+
+    P_K is the nearest point of K = { g >= 0 } in the metric frozen at U^m, or with
+    ``geodesics=True`` in the Riemannian distance of M(q) (PS99's own); the two differ by second
+    order in the distance, which is O(h).  K is re-linearised until the point is on it: x is
+    P_K(W) when, to ``tolerance``,
+
+        M (x - W) = grad g(x)^T lam,    0 <= lam  perp  g(x) >= 0.                            (5)
+
+    A moving K is taken at the time (t_{m+1} + e t_{m-1}) / (1+e) of the mean that must lie in it:
+    the only choice for which a steady motion of K is a change of frame.
+
+    (4) is implicit when the force depends on the velocity: a fixed point (contracting for
+    gamma L h < 2, PS99 3.11), and Newton's method where it does not contract.
+    """
+
+    geodesics: bool = False
+    newton: bool = True
+    tolerance: float = 1e-12
+    iterations: int = 50
+    one_restitution: ClassVar[bool] = True
+
+    def start(self, world, t, q, v, dt):
+        metric, contacts = world.metric(q), world.contacts(t, q)
+        half = v + 0.5 * dt * metric.solve(world.forces(t, q, v))
+        kept = world.project(metric, half, contacts, contacts.rate, contacts.gap <= 0.0)
+        return State(t, q, kept.point)
+
+    def step(self, world, state, dt):
+        e, v = world.restitutions(1)[0], state.v
+        t1, q1 = state.t + dt, state.q + dt * v  # (3)
+        t_mean = t1 + dt * (1.0 - e) / (1.0 + e)
+        metric = world.metric(q1)
+
+        def velocity(v1):
+            F = metric.solve(world.forces(t1, q1, 0.5 * (v1 + v)))  # (4)
+            W = q1 + ((1.0 - e) * dt * v + dt**2 * F) / (1.0 + e)  # (1)
+            P = self._nearest(world, metric, t_mean, W)
+            v1 = v + dt * F + (1.0 + e) * (P.x - W) / dt  # (2)
+            impulse = (1.0 + e) * P.lam / dt
+            return _Velocity(v1, impulse, P.residual, P.iterations, P.status, P.contacts)
+
+        iterate = world.force_uses_velocity(q1)
+        solved = fixed_point(velocity, v, iterate=iterate, newton=self.newton)
+        found = solved.value
+        return State(t1, q1, found.point), Report(
+            impulse=found.multipliers,
+            before=found.contacts.velocity(v),
+            after=found.contacts.velocity(found.point),
+            residual=jnp.maximum(found.residual, solved.change),
+            iterations=found.iterations + solved.turns,
+            contraction=solved.contraction,
+            status=first_failure(
+                contact_status(metric, found.contacts, found.multipliers > 0.0, found.point),
+                solved.status,
+            ),
+        )
+
+    def _nearest(self, world, metric, t, W):
+        """P_K(W), by projecting onto K linearised at the last iterate until (5) holds."""
+
+        def seen_from(x):  # the metric at x, and W in its tangent space
+            if self.geodesics and callable(world.mass):
+                return world.metric(x), x + logarithm(world.mass, x, W)
+            return metric, W
+
+        def measured(x, lam, iterations, status):
+            contacts = world.contacts(t, x)
+            residual = _residual(*seen_from(x), x, lam, contacts, W)
+            return _Nearest(x, lam, residual, iterations, status, contacts)
+
+        def unfinished(P):
+            return (
+                (P.residual > self.tolerance)
+                & (P.iterations < self.iterations)
+                & (P.status == Status.ok)
+            )
+
+        def turn(P):
+            b = P.contacts.gap - product(P.contacts.rows, P.x)
+            near, target = seen_from(P.x)
+            found = world.project(near, target, P.contacts, b, jnp.ones(b.shape, bool))
+            return measured(found.point, found.multipliers, P.iterations + 1, found.status)
+
+        p = world.contacts(t, W).gap.shape
+        P = jax.lax.while_loop(unfinished, turn, measured(W, jnp.zeros(p), jnp.array(0), Status.ok))
+        stuck = failing(P.residual > _ROUNDING_SLACK * self.tolerance, Status.unconverged)
+        return eqx.tree_at(lambda P: P.status, P, first_failure(P.status, stuck))
+
+
+# A gap that cancels large numbers stops the iteration short of the tolerance; this much is let by.
+_ROUNDING_SLACK = 1e3
+
+
+class _Nearest(eqx.Module):
+    x: Array  # (d,)
+    lam: Array  # (p,)
+    residual: Array  # () of (5), relative
+    iterations: Array
+    status: Status
+    contacts: Contacts  # at x
+
+
+class _Velocity(eqx.Module):
+    point: Array  # (d,) V^m
+    multipliers: Array  # (p,) impulse
+    residual: Array
+    iterations: Array
+    status: Status
+    contacts: Contacts
+
+
+def _residual(metric, target, x, lam, contacts, W):
+    """The largest violation of (5), relative to |x| + |W| in the units of each clause."""
+    size = jnp.abs(x) + jnp.abs(W)
+    balance = jnp.max(jnp.abs(metric.apply(x - target) - product(contacts.rows.T, lam)))
+    balance_scale = jnp.maximum(jnp.max(metric.apply(size)), 1e-300)
+    gap = contacts.gap / jnp.maximum(product(jnp.abs(contacts.rows), size), 1e-300)
+    off = jnp.where(lam > 0.0, jnp.abs(gap), jnp.maximum(-gap, 0.0))
+    return jnp.maximum(balance / balance_scale, jnp.max(off, initial=0.0))

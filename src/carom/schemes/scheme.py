@@ -1,0 +1,65 @@
+"""What every time-stepping scheme is: a start and a step over a world."""
+
+import abc
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from carom.projection import Projection
+from carom.status import Status, failing, first_failure
+
+
+class State(eqx.Module):
+    """What evolves."""
+
+    t: Array  # ()
+    q: Array  # (d,) position
+    v: Array  # (d,) velocity, right limit
+
+
+class Report(eqx.Module):
+    """What one step did, beside moving the state."""
+
+    impulse: Array  # (p,) received in the step, >= 0
+    before: Array  # (p,) relative normal velocity before the reaction
+    after: Array  # (p,) and after it
+    residual: Array  # () worst measured residual of the step's projections and fixed point
+    iterations: Array  # () int, of projections and fixed point together
+    contraction: Array  # () measured factor of the fixed point, 0 when there is none
+    status: Status
+
+
+class Scheme(eqx.Module):
+    """Abstract: a scheme is its formula; ``world`` is a System, or anything with its methods."""
+
+    one_restitution: eqx.AbstractClassVar[bool]  # whether e must be the same for all gaps
+
+    @abc.abstractmethod
+    def start(self, world, t: Array, q: Array, v: Array, dt: Array) -> State:
+        """The first state, from admissible data (an impact at t0 has already been applied)."""
+
+    @abc.abstractmethod
+    def step(self, world, state: State, dt: Array) -> tuple[State, Report]:
+        """Advance by dt."""
+
+
+def rebound(world, metric, contacts, v: Array, active: Array) -> Projection:
+    """The impact law, v+ = proj(v-, V) - e proj(v-, N*), with ``v`` the velocity before it.
+
+    The same point is the projection of v- onto { u : w(u) + e w(v-) >= 0 }, w the relative normal
+    velocity: substitute u = -e v- + (1 + e) y.  In this form e may differ from gap to gap.
+    """
+    before = contacts.velocity(v)
+    b = contacts.rate + world.restitutions(before.shape[0]) * before
+    return world.project(metric, v, contacts, b, active)
+
+
+def contact_status(metric, contacts, active: Array, point: Array) -> Status:
+    """What can be wrong with the data of a step, most fundamental first."""
+    flat = jnp.any(active & (jnp.max(jnp.abs(contacts.rows), axis=1, initial=0.0) == 0.0))
+    return first_failure(
+        failing(~metric.ok(), Status.mass),
+        failing(flat, Status.gradient),
+        failing(~jnp.all(jnp.isfinite(point)), Status.nonfinite),
+    )

@@ -1,0 +1,250 @@
+"""What ``solve`` hands back."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from carom.errors import RecordError, TimeError
+from carom.impacts import COLUMNS, ImpactLog
+from carom.status import Status, name_of, text_of
+
+
+class Stats(eqx.Module):
+    """What was done."""
+
+    steps: Any  # () int, steps that succeeded
+    residual: Any  # () worst measured residual of a projection or fixed point, relative
+    iterations: Any  # () int, of projections and fixed points, in all
+    contraction: Any  # () largest measured contraction factor of a fixed point
+
+    @staticmethod
+    def start(impact) -> "Stats":
+        """Before the first step, after the impact at t0."""
+        return Stats(jnp.array(0), impact.residual, impact.iterations, jnp.zeros(()))
+
+    def after(self, report, good) -> "Stats":
+        """With one more step."""
+        worst = jnp.maximum(self.residual, report.residual)
+        return Stats(
+            steps=self.steps + good,
+            residual=jnp.where(good, worst, self.residual),
+            iterations=self.iterations + report.iterations,
+            contraction=jnp.maximum(self.contraction, report.contraction),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where a solution came from: kept beside the arrays, compared by identity."""
+
+    scheme: Any  # the scheme, or its text in a loaded file
+    system: Any = None  # None inside jit or vmap, and in a loaded file
+    impacts: np.ndarray | None = None  # the table, when it was collected during the run
+
+
+class Solution(eqx.Module):
+    """A motion, sampled at the recorded times.  Under vmap every array has a leading axis."""
+
+    t: Any  # (n,)
+    q: Any  # (n, d) position
+    v: Any  # (n, d) velocity, right limit
+    gap: Any  # (n, p) negative means overlap
+    impulse: Any  # (n, p) received since the record before (the step ending at t, if all are kept)
+    velocity_before: Any  # (n, p) relative normal velocity before the reaction of the step ending at t
+    velocity_after: Any  # (n, p) and after it
+    stats: Stats
+    status: Status
+    dt: Any  # () the step that was used
+    origin: Origin = eqx.field(static=True)
+
+    @property
+    def scheme(self):
+        """The scheme that made it."""
+        return self.origin.scheme
+
+    @property
+    def system(self):
+        """The System it is a motion of; None after jit, vmap or load."""
+        return self.origin.system
+
+    @property
+    def ok(self) -> bool:
+        """Whether every run reached its end."""
+        return bool(np.all(np.asarray(self.status == Status.ok)))
+
+    def __getitem__(self, member) -> "Solution":
+        """One member of a batch."""
+        self._need_batch(np.ndim(self.t) > 1)
+        return jax.tree_util.tree_map(lambda a: a[member], self)
+
+    def __len__(self) -> int:
+        """The number of recorded times (of members, for a batch)."""
+        return self.t.shape[0]
+
+    @property
+    def impacts(self) -> np.recarray:
+        """The impacts: time, constraint, velocity_before, velocity_after, impulse, step.
+
+        ``sol.impacts.time`` and ``sol.impacts["time"]`` are the same column.
+        """
+        if self.origin.impacts is not None:
+            return self.origin.impacts.view(np.recarray)
+        self._need_single("impacts")
+        t, index = np.asarray(self.t), np.rint((self.t - self.t[0]) / self.dt).astype(int)
+        if len(t) < 2 or np.any(np.diff(index) != 1):
+            raise RecordError(
+                "the impacts were not recorded: use Record(), or Record(every=k, impacts=True)"
+            )
+        log = ImpactLog(self.impulse.shape[1])
+        log.feed(
+            index, t, *(np.asarray(a) for a in (self.impulse, self.velocity_before, self.velocity_after))
+        )
+        return log.table()
+
+    def at(self, t, *, side: str = "right") -> tuple[np.ndarray, np.ndarray]:
+        """(q, v) at the times ``t``: q linear between records, v constant, as in the papers.
+
+        At a recorded time v jumps: ``side="right"`` gives the velocity after it, ``"left"`` before.
+        """
+        self._need_single("at")
+        if side not in ("left", "right"):
+            raise RecordError(f"side is {side!r}; it must be 'left' or 'right'")
+        times, slack = np.asarray(self.t), 1e-9 * float(self.dt)
+        t = np.asarray(t, float)
+        if np.any(t < times[0] - slack) or np.any(t > times[-1] + slack):
+            raise TimeError(f"t = {t} is outside the recorded [{times[0]:g}, {times[-1]:g}]")
+        shift = slack if side == "right" else -slack
+        k = np.clip(np.searchsorted(times, t + shift, side="right") - 1, 0, len(times) - 1)
+        q = np.stack([np.interp(t, times, x) for x in np.asarray(self.q).T], axis=-1)
+        return q, np.asarray(self.v)[k]
+
+    def plot(self, axes=None):
+        """Position, velocity, gap and impulses against time; takes and returns four Axes."""
+        from carom.plot import plot_solution
+
+        return plot_solution(self, axes)
+
+    def to_xarray(self):
+        """The solution as an xarray Dataset with named axes."""
+        import xarray
+
+        batch = [f"member{k}" if k else "member" for k in range(np.ndim(self.t) - 1)]
+        time = [*batch, "time"]
+        fields = {
+            name: ([*time, axis], np.asarray(getattr(self, name)))
+            for name, axis in _AXES.items()
+        }
+        fields |= {
+            f"stats_{name}": (batch, np.asarray(getattr(self.stats, name))) for name in _STATS
+        }
+        fields["status"] = (batch, np.asarray(self.status._value))
+        fields["t" if batch else "time"] = (time, np.asarray(self.t))
+        if not batch and self._has_impacts():
+            fields |= {f"impact_{n}": ("impact", self.impacts[n]) for n, _ in COLUMNS}
+        attributes = {
+            "dt": float(np.ravel(self.dt)[0]),
+            "scheme": str(self.scheme),
+            "status_text": text_of(self.status) if not batch else "",
+        }
+        return xarray.Dataset(fields, attrs=attributes)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write netCDF, which ``carom.load`` and xarray open."""
+        self.to_xarray().to_netcdf(path, engine="h5netcdf")
+
+    def __str__(self) -> str:
+        return summary(self)
+
+    def __repr__(self) -> str:
+        return f"<Solution of {self.scheme}: t {self.t.shape}, q {self.q.shape}, {self.status}>"
+
+    def _has_impacts(self) -> bool:
+        try:
+            return self.impacts is not None
+        except RecordError:
+            return False
+
+    def _need_single(self, what):
+        if np.ndim(self.t) > 1:
+            raise RecordError(f"this is a batch of solutions: index it first, sol[i].{what}")
+
+    def _need_batch(self, is_batch):
+        if not is_batch:
+            raise RecordError("this is one solution, not a batch: use sol.q[k], sol.at(t), ...")
+
+
+_AXES = {
+    "q": "coordinate",
+    "v": "coordinate",
+    "gap": "constraint",
+    "impulse": "constraint",
+    "velocity_before": "constraint",
+    "velocity_after": "constraint",
+}
+_STATS = ("steps", "residual", "iterations", "contraction")
+
+
+def load(path: str | os.PathLike) -> Solution:
+    """A solution saved by ``sol.save``; its ``system`` is None, for functions are not saved."""
+    import xarray
+
+    with xarray.open_dataset(path, engine="h5netcdf") as data:
+        data.load()
+    status = jax.tree_util.tree_unflatten(
+        jax.tree_util.tree_structure(Status.ok), [jnp.asarray(data["status"].values)]
+    )
+    impacts = None
+    if "impact_time" in data:
+        impacts = np.zeros(data.sizes["impact"], COLUMNS)
+        for name, _ in COLUMNS:
+            impacts[name] = data[f"impact_{name}"].values
+    return Solution(
+        t=data["time" if "time" in data.variables else "t"].values,
+        **{name: data[name].values for name in _AXES},
+        stats=Stats(*(data[f"stats_{name}"].values[()] for name in _STATS)),
+        status=status,
+        dt=data.attrs["dt"],
+        origin=Origin(scheme=data.attrs["scheme"], impacts=impacts),
+    )
+
+
+def summary(sol: Solution) -> str:
+    """What was done and how well it holds, measured from the solution itself."""
+    sol._need_single("summary")
+    gap, impulse = np.asarray(sol.gap), np.asarray(sol.impulse)
+    lines = [
+        f"{sol.scheme}: {int(sol.stats.steps)} steps of {float(sol.dt):.6g} to t = {sol.t[-1]:.6g},"
+        f" {name_of(sol.status)}",
+    ]
+    if gap.size:
+        lines += [
+            f"  smallest gap            {gap.min():+.3e}   (admissible: >= 0)",
+            f"  smallest impulse        {impulse.min():+.3e}   (a contact only pushes: >= 0)",
+            f"  total impulse           {impulse.sum():.6g}",
+        ]
+    lines.append(f"  worst projection        {float(sol.stats.residual):.3e}   (relative KKT residual)")
+    if sol._has_impacts():
+        lines += _impact_lines(sol)
+    return "\n".join(lines)
+
+
+def _impact_lines(sol):
+    impacts = sol.impacts
+    lines = [f"  impacts                 {len(impacts)}"]
+    if sol.system is None or not len(impacts):
+        return lines
+    e = np.asarray(sol.system.restitutions(sol.gap.shape[1]))[impacts.constraint]
+    fault = np.abs(impacts.velocity_after + e * impacts.velocity_before)
+    fastest = np.max(np.abs(impacts.velocity_before))
+    hardest = np.argmax(np.abs(impacts.velocity_before))
+    ratio = -impacts.velocity_after[hardest] / impacts.velocity_before[hardest]
+    return [
+        *lines,
+        f"  hardest impact          {fastest:.6g} in, leaves with {ratio:.6g} of it (e = {e[hardest]:g})",
+        f"  restitution law         {np.max(fault):.3e}   (worst |after + e before|, one gap at a time)",
+    ]

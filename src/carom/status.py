@@ -1,0 +1,78 @@
+"""How a run, a step or a projection ended, as a value that lives inside compiled and batched code."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from carom import errors
+
+
+class Status(eqx.Enumeration):
+    """Each text says what was found and what to do next."""
+
+    ok = "ok"
+    mass = (
+        "the mass matrix is not positive definite here: check mass(q), or keep the motion away "
+        "from where it degenerates"
+    )
+    nonfinite = (
+        "a force, a gap or its gradient is not finite here: check force and gap at this state, "
+        "or take a smaller dt"
+    )
+    gradient = (
+        "the gradient of a gap vanishes where the gap is active, so there is no direction to "
+        "push: write the gap so that its gradient is not zero on its boundary (r - R, not "
+        "(r - R)**2)"
+    )
+    infeasible = (
+        "no point satisfies all the constraints of this step: check that the gaps can be open "
+        "at the same time, and take a smaller dt if they move or bend fast"
+    )
+    unconverged = (
+        "a projection did not reach its tolerance: take a smaller dt, or a larger tolerance or "
+        "iteration limit"
+    )
+    contraction = (
+        "the fixed point of the implicit force does not contract: take a smaller dt, or ask for "
+        "Newton's method with newton=True"
+    )
+
+
+_EXCEPTIONS = {
+    "mass": errors.MassError,
+    "nonfinite": errors.NonFiniteError,
+    "gradient": errors.GradientError,
+    "infeasible": errors.InfeasibleError,
+    "unconverged": errors.ConvergenceError,
+    "contraction": errors.ContractionError,
+}
+
+
+def name_of(status) -> str:
+    """The name of one concrete status, such as ``"infeasible"``."""
+    for name in ("ok", *_EXCEPTIONS):
+        if bool(jnp.all(status == getattr(Status, name))):
+            return name
+    raise errors.CaromError(f"not one status: {status}. Index the batch first: sol[i].status")
+
+
+def text_of(status) -> str:
+    """The text of one concrete status."""
+    return Status[getattr(Status, name_of(status))]
+
+
+def exception_of(status) -> type[errors.CaromError]:
+    """The exception class that stands for a status other than ok."""
+    return _EXCEPTIONS[name_of(status)]
+
+
+def first_failure(*statuses):
+    """The first status that is not ok, else ok."""
+    found = Status.ok
+    for status in reversed(statuses):
+        found = Status.where(status == Status.ok, found, status)
+    return found
+
+
+def failing(found, status):
+    """``status`` where ``found`` holds, else ok."""
+    return Status.where(found, status, Status.ok)

@@ -1,0 +1,195 @@
+"""Equations you write: a mass, a force, and the gaps that must stay open."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from carom.errors import MassError, RestitutionError, ShapeError
+from carom.metric import Metric, inertial_force, metric_of, product
+from carom.projection import Projection, project
+
+
+class Contacts(eqx.Module):
+    """The gaps linearised at one time and position."""
+
+    gap: Array  # (p,) g_i(t, q), negative means overlap
+    rate: Array  # (p,) d_t g_i, the speed at which the boundary itself opens the gap
+    rows: Array  # (p, d) grad g_i
+
+    def velocity(self, v: Array) -> Array:
+        """(p,) d_t g + grad g . v, the relative normal velocity; negative means approaching."""
+        return self.rate + product(self.rows, v)
+
+
+class System(eqx.Module):
+    """M(q) q'' = force(t, q, v) while every gap(t, q) >= 0, with restitution at impacts.
+
+    Parameters
+    ----------
+    force
+        ``force(t, q, v) -> (d,)``; it holds all of the right-hand side, inertial terms included.
+    gap
+        ``gap(t, q) -> (p,)`` or a scalar; admissible where every entry is >= 0.  None: no gap.
+    mass
+        None (identity), (d,), (d, d), or a function of q that returns either of the last two.
+    restitution
+        e in [0, 1], one number or one per gap.
+    """
+
+    force: Callable
+    gap: Callable | None
+    mass: Metric | Callable  # a constant mass is factorised once, here
+    restitution: Array  # () or (p,)
+
+    def __init__(self, *, force, gap=None, mass=None, restitution=0.0):
+        if not callable(force):
+            raise ShapeError(f"force must be a function of (t, q, v), not {force!r}")
+        if gap is not None and not callable(gap):
+            raise ShapeError(f"gap must be a function of (t, q), not {gap!r}")
+        self.force, self.gap = force, gap
+        self.mass = mass if callable(mass) else metric_of(_checked_mass(mass))
+        self.restitution = _checked_restitution(restitution)
+
+    # What a scheme asks of its world.
+
+    def metric(self, q: Array) -> Metric:
+        """The kinetic metric at q."""
+        if isinstance(self.mass, Metric):
+            return self.mass
+        return metric_of(jnp.asarray(self.mass(q), float))
+
+    def acceleration(self, t: Array, q: Array, v: Array) -> Array:
+        """M(q)^-1 force(t, q, v), the free acceleration."""
+        return self.metric(q).solve(self.forces(t, q, v))
+
+    def forces(self, t: Array, q: Array, v: Array) -> Array:
+        """force(t, q, v) as a float array (d,)."""
+        return jnp.reshape(jnp.asarray(self.force(t, q, v), float), q.shape)
+
+    def gaps(self, t: Array, q: Array) -> Array:
+        """gap(t, q) as a float array (p,)."""
+        if self.gap is None:
+            return jnp.zeros(0)
+        return jnp.atleast_1d(jnp.asarray(self.gap(t, q), float))
+
+    def contacts(self, t: Array, q: Array) -> Contacts:
+        """Gaps, their gradients and their rates at (t, q), by differentiation."""
+        t = jnp.asarray(t, float)
+        gap, rate = jax.jvp(lambda t: self.gaps(t, q), (t,), (jnp.ones(()),))
+        jacobian = jax.jacfwd if q.shape[0] <= 4 * gap.shape[0] else jax.jacrev
+        return Contacts(gap, rate, jacobian(self.gaps, argnums=1)(t, q))
+
+    def force_uses_velocity(self, q: Array) -> bool:
+        """Whether force depends on v at all, read off its program without running it."""
+        program = jax.make_jaxpr(self.forces)(jnp.zeros(()), q, q).jaxpr
+        return _depends(program, program.invars[-1])
+
+    def restitutions(self, count: int) -> Array:
+        """e, one per gap (p,)."""
+        return jnp.broadcast_to(self.restitution, (count,))
+
+    def project(
+        self, metric: Metric, target: Array, contacts: Contacts, b: Array, active: Array
+    ) -> Projection:
+        """Project ``target`` onto ``{x : rows x + b >= 0}``, active rows only."""
+        return project(target, contacts.rows, b, mass=metric, active=active)
+
+
+class _LagrangianForce(eqx.Module):
+    """Inertial terms of mass(q), minus the gradient of the potential, plus an extra force."""
+
+    mass: Callable | None  # None when the mass is constant: no inertial terms
+    potential: Callable | None
+    force: Callable | None
+
+    def __call__(self, t, q, v):
+        total = jnp.zeros_like(q)
+        if self.mass is not None:
+            total += inertial_force(self.mass, q, v)
+        if self.potential is not None:
+            total -= jax.grad(lambda q: jnp.reshape(self.potential(q), ()))(q)
+        if self.force is not None:
+            total += jnp.reshape(jnp.asarray(self.force(t, q, v), float), q.shape)
+        return total
+
+
+def Lagrangian(*, mass=None, potential=None, gap=None, restitution=0.0, force=None) -> System:
+    """A System whose equations are those of L = 1/2 v^T M(q) v - potential(q).
+
+        M(q) q'' = dT/dq - (dM/dt) v - d potential/dq + force(t, q, v)
+
+    ``mass`` is what System takes; ``potential(q)`` a scalar; ``force(t, q, v)`` whatever does not
+    derive from the potential (damping, forcing).
+    """
+    inertia = (lambda q: jnp.asarray(mass(q), float)) if callable(mass) else None
+    return System(
+        force=_LagrangianForce(inertia, potential, force),
+        gap=gap,
+        mass=mass,
+        restitution=restitution,
+    )
+
+
+def _depends(program, variable) -> bool:
+    """Whether an output of a jaxpr may depend on one of its inputs (nested programs count whole)."""
+    reached = {variable}
+    for equation in program.eqns:
+        if any(v in reached for v in equation.invars if not hasattr(v, "val")):
+            reached.update(equation.outvars)
+    return any(v in reached for v in program.outvars if not hasattr(v, "val"))
+
+
+def _concrete(x) -> bool:
+    return not isinstance(x, jax.core.Tracer)
+
+
+def _checked_restitution(restitution) -> Array:
+    e = jnp.asarray(restitution, float)
+    if e.ndim > 1:
+        raise ShapeError(f"restitution has shape {e.shape}; give one number, or one per gap (p,)")
+    if _concrete(e) and not np.all((np.asarray(e) >= 0.0) & (np.asarray(e) <= 1.0)):
+        raise RestitutionError(
+            f"restitution is {restitution!r}; it must lie in [0, 1] "
+            "(0 keeps no normal velocity at an impact, 1 keeps all of it)"
+        )
+    return e
+
+
+def _checked_mass(mass) -> Array | None:
+    if mass is None:
+        return None
+    M = jnp.asarray(mass, float)
+    if M.ndim not in (1, 2) or (M.ndim == 2 and M.shape[0] != M.shape[1]):
+        raise ShapeError(
+            f"mass has shape {M.shape}; give None, (d,), (d, d), or a function of q that returns "
+            "one of the last two"
+        )
+    if _concrete(M):
+        check_definite(np.asarray(M), "mass")
+    return M
+
+
+def check_definite(M: np.ndarray, name: str) -> None:
+    """Raise MassError unless M, (d,) or (d, d), is finite, symmetric and positive definite."""
+    if not np.all(np.isfinite(M)):
+        raise MassError(f"{name} has an entry that is not finite: {M}")
+    if M.ndim == 1:
+        if np.any(M <= 0.0):
+            raise MassError(f"{name} has the entry {M.min():g}; every mass must be positive")
+        return
+    skew = np.max(np.abs(M - M.T))
+    if skew > 1e-10 * np.max(np.abs(M)):
+        raise MassError(
+            f"{name} is not symmetric: |M - M^T| reaches {skew:g}; use (M + M.T) / 2 if that is "
+            "what you mean"
+        )
+    lowest = np.linalg.eigvalsh(M)[0]
+    if lowest <= 0.0:
+        raise MassError(
+            f"{name} is not positive definite: its lowest eigenvalue is {lowest:g}; "
+            "a coordinate without inertia must be eliminated"
+        )
