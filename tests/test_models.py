@@ -8,6 +8,7 @@ non-negative least squares), no impact that is not listed. The rest are stored v
 import math
 from functools import cache
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,7 +41,7 @@ CASES = {
     "resonance e=0.6": (models.resonance, {"e": 0.6, "v0": 0.2}, []),
     "resonance e=0": (models.resonance, {"e": 0.0, "v0": 0.0}, []),
     "disc": (models.disc, {}, []),
-    "disc e=0": (models.disc, {"e": 0.0, "position": (0.2, 0.1)}, []),
+    "disc e=0": (models.disc, {"e": 0.0, "position": (0.2, 0.1), "radius": 2.0}, []),
     "disc e=1": (models.disc, {"e": 1.0, "position": (0.3, -1.2), "radius": 2.0}, []),
     "disc clockwise": (models.disc, {"position": (0.1, 0.2), "velocity": (0.9, 0.3)}, []),
     "disc by the centre": (models.disc, {"e": 0.8, "velocity": (-1.0, 0.0), "t1": 9.0}, []),
@@ -61,14 +62,17 @@ CASES = {
     "line polar away": (models.line_polar, {"velocity": (1.0, 0.2)}, []),
     "table": (models.vibrating_table, {}, []),
     "table e=1": (models.vibrating_table, {"e": 1.0, "acceleration": 2.0}, []),
-    "table two periods": (models.vibrating_table, {"e": 0.8, "acceleration": 3.0, "periods": 2}, []),
+    "table two periods": (models.vibrating_table, {"e": 0.8, "acceleration": 3.0,
+                                                   "periods": 2}, []),
     "table e=0": (models.vibrating_table, {"e": 0.0}, [LAUNCH]),
     "row": (models.row_of_balls, {}, []),
     "row of five e=0.5": (models.row_of_balls, {"count": 5, "e": 0.5, "speed": 2.0}, []),
     "row of four e=0": (models.row_of_balls, {"count": 4, "e": 0.0}, []),
     "row with gaps": (models.row_of_balls, {"count": 5, "spacing": 0.3}, []),
-    "row with gaps e=0.7": (models.row_of_balls, {"count": 4, "e": 0.7, "spacing": 0.2, "t1": 8.0}, []),
-    "row with gaps e=0": (models.row_of_balls, {"count": 4, "e": 0.0, "spacing": 0.2, "t1": 5.0}, []),
+    "row with gaps e=0.7": (models.row_of_balls, {"count": 4, "e": 0.7, "spacing": 0.2,
+                                                  "t1": 60.0}, []),
+    "row with gaps e=0": (models.row_of_balls, {"count": 4, "e": 0.0, "spacing": 0.2,
+                                                "t1": 5.0}, []),
     "stack": (models.stack, {}, []),
     "stack dropped": (models.stack, {"count": 4, "height": 0.3, "mass": 2.5}, []),
     "stack dropped e=0.5": (models.stack, {"count": 3, "height": 0.3, "e": 0.5}, []),
@@ -91,59 +95,60 @@ def problem_and_breaks(request):
     return case(request.param)
 
 
-def listed_until(problem):
-    """Impacts are listed before the first of these times and absent after the second."""
-    if problem.accumulation is None or not len(problem.impact_times):
+def slow_impacts(problem):
+    """The interval before an accumulation where impacts are too slow to be listed; may be empty."""
+    if problem.accumulation is None or problem.accumulation > problem.t1:
         return problem.t1, problem.t1
-    last = max(problem.impact_times)
-    # the impact after the last one listed may be before t1
-    return (last, min(problem.accumulation, problem.t1))
+    return problem.impact_times[-1], problem.accumulation
 
 
-def smooth_intervals(problem, breaks):
-    """(k, 2): where the motion is smooth, between impacts, breaks and the ends."""
-    times = [problem.t0, problem.t1, *problem.impact_times, *breaks]
-    if problem.accumulation is not None and problem.accumulation < problem.t1:
-        times.append(problem.accumulation)
-    times = np.unique(times)
+def smooth_pieces(problem, breaks):
+    """(k, 2): parts of the first and last intervals between impacts, breaks and the ends."""
+    slow = slow_impacts(problem)
+    times = np.unique([problem.t0, problem.t1, *problem.impact_times, *breaks, *slow])
     pairs = np.stack([times[:-1], times[1:]], axis=-1)
-    last, accumulation = listed_until(problem)
-    unlisted = (pairs[:, 0] >= last) & (pairs[:, 1] <= accumulation)
-    return pairs[(pairs[:, 1] - pairs[:, 0] > 1e-2) & ~unlisted]
+    pairs = pairs[(np.diff(pairs)[:, 0] > 3e-2) & (pairs[:, 0] != slow[0])]
+    cuts = [np.linspace(a, b, 5) for a, b in [*pairs[:4], *pairs[4:][-2:]]]
+    return np.concatenate([np.stack([x[:-1], x[1:]], axis=-1) for x in cuts])
 
 
-def differentiate(f, a, b, nodes=40):
-    """Nodes t (n,), values and derivative of f, t -> (n, d), by interpolation on (a, b)."""
-    x = np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes)
-    t = (a + b) / 2 + (b - a) / 2 * x
-    y = f(t)
-    fit = np.polynomial.chebyshev.chebfit(x, y, nodes - 1)
-    slope = np.polynomial.chebyshev.chebval(x, np.polynomial.chebyshev.chebder(fit)).T
-    return t, y, slope * 2 / (b - a)
+def differentiate(problem, pieces, nodes=20):
+    """t (n,), q, q', v, v' (n, d): derivatives by interpolation on each piece (a, b)."""
+    cheb = np.polynomial.chebyshev
+    x = cheb.chebpts1(nodes)
+    half = np.diff(pieces)[:, 0] / 2
+    t = pieces.mean(axis=1)[:, None] + half[:, None] * x
+    # (nodes, nodes): values at x to derivatives at x
+    D = cheb.chebval(x, cheb.chebder(np.linalg.inv(cheb.chebvander(x, nodes - 1)))).T
+    q, v = problem.exact(t.ravel())
+
+    def slope(y):
+        return (D @ y.reshape(*t.shape, -1) / half[:, None, None]).reshape(y.shape)
+
+    return t.ravel(), q, slope(q), v, slope(v)
 
 
-def contacts(problem, t, q):
-    """gap (n, p), d_t gap (n, p), grad gap (n, p, d), differentiated from the gap alone."""
-
+@eqx.filter_jit
+def evaluate_batch(system, t, q, v):
     def gap(t, q):
-        return jnp.atleast_1d(problem.system.gap(t, q))
+        return jnp.atleast_1d(system.gap(t, q))
 
-    def one(t, q):
-        return gap(t, q), jax.jacfwd(gap, 0)(t, q), jax.jacfwd(gap, 1)(t, q)
+    def one(t, q, v):
+        M = jax.vmap(system.metric(q).apply)(jnp.eye(len(q)))
+        rate, rows = jax.jacfwd(gap, (0, 1))(t, q)
+        return gap(t, q), rate, rows, M, system.force(t, q, v)
 
-    return [np.asarray(x) for x in jax.vmap(one)(jnp.asarray(t), jnp.asarray(q))]
-
-
-def masses(problem, q):
-    """M(q), (n, d, d)."""
-    eye = jnp.eye(q.shape[-1])
-    apply = jax.vmap(lambda q: jax.vmap(problem.system.metric(q).apply)(eye))
-    return np.asarray(apply(jnp.asarray(q)))
+    return jax.vmap(one)(t, q, v)
 
 
-def forces(problem, t, q, v):
-    force = jax.vmap(problem.system.force)
-    return np.asarray(force(jnp.asarray(t), jnp.asarray(q), jnp.asarray(v)))
+def evaluate(problem, t, q, v, batch=512):
+    """gap (n, p), d_t gap (n, p), grad gap (n, p, d), M (n, d, d) and force (n, d).
+
+    In batches of one size, so that each pair of functions is compiled once.
+    """
+    pad = np.minimum(np.arange(-(-len(t) // batch) * batch), len(t) - 1)
+    parts = [evaluate_batch(problem.system, t[k], q[k], v[k]) for k in pad.reshape(-1, batch)]
+    return [np.concatenate(x)[: len(t)] for x in zip(*parts, strict=True)]
 
 
 def test_starts_from_its_data(problem):
@@ -158,34 +163,30 @@ def test_shapes_and_range(problem):
     q, v = problem.exact(t)
     assert q.shape == v.shape == (7, len(problem.q0))
     # one time alone, the last one, is the same as in a batch
-    assert np.array_equal(problem.exact(t[-1]), (q[-1], v[-1]))
+    assert np.allclose(problem.exact(t[-1]), (q[-1], v[-1]), 0, 1e-14)
     with pytest.raises(TimeError, match="larger t1"):
         problem.exact(np.array([problem.t1 + 1e-3]))
 
 
 def test_admissible(problem):
     t = np.concatenate([np.linspace(problem.t0, problem.t1, 3001), problem.impact_times])
-    gap, _, _ = contacts(problem, t, problem.exact(t)[0])
+    gap, *_ = evaluate(problem, t, *problem.exact(t))
     assert gap.min() >= -1e-12
 
 
 def test_equation_of_motion(problem_and_breaks):
     """q' = v and M v' - f = sum of lam_i grad g_i, lam_i >= 0, over the gaps that are closed."""
     problem, breaks = problem_and_breaks
-    intervals = smooth_intervals(problem, breaks)
-    assert len(intervals)
-    for a, b in intervals[:8]:
-        t, q, dq = differentiate(lambda t: problem.exact(t)[0], a, b)
-        _, v, dv = differentiate(lambda t: problem.exact(t)[1], a, b)
-        scale = 1 + np.abs(v).max() + np.abs(dv).max()
-        assert np.abs(dq - v).max() < 1e-10 * scale
-        gap, _, rows = contacts(problem, t, q)
-        M = masses(problem, q)
-        reaction = np.einsum("nij,nj->ni", M, dv) - forces(problem, t, q, v)
-        for g, G, r in zip(gap, rows, reaction, strict=True):
-            lam = np.linalg.lstsq(G[g < 1e-11].T, r, rcond=None)[0]
-            assert np.abs(G[g < 1e-11].T @ lam - r).max() < 1e-9 * scale
-            assert np.all(lam > -1e-9 * scale)
+    t, q, dq, v, dv = differentiate(problem, smooth_pieces(problem, breaks))
+    scale = 1 + np.abs(v).max() + np.abs(dv).max()
+    assert np.abs(dq - v).max() < 1e-10 * scale
+    gap, _, rows, M, force = evaluate(problem, t, q, v)
+    reaction = np.einsum("nij,nj->ni", M, dv) - force
+    for g, G, r in zip(gap, rows, reaction, strict=True):
+        closed = G[g < 1e-11]
+        lam = np.linalg.lstsq(closed.T, r)[0] if len(closed) else np.zeros(0)
+        assert np.abs(closed.T @ lam - r).max() < 1e-9 * scale
+        assert np.all(lam > -1e-9 * scale)
 
 
 def test_impact_law(problem):
@@ -198,12 +199,12 @@ def test_impact_law(problem):
     q_minus, v = problem.exact(t - before)
     speed = np.abs(v).max()
     assert np.abs(q - q_minus).max() < 1e-11 * (1 + speed)
-    gap, rate, rows = contacts(problem, t, q)
-    for i, M in enumerate(masses(problem, q)):
+    gap, rate, rows, M, _ = evaluate(problem, t, q, v)
+    for i in range(len(t)):
         closed = gap[i] < 1e-12
         G, c = rows[i][closed], rate[i][closed]
         assert np.any(c + G @ v[i] < 0)  # an impact, not a passage
-        expected = impact(M, G, c, v[i], float(problem.system.restitution))
+        expected = impact(M[i], G, c, v[i], float(problem.system.restitution))
         assert np.abs(after[i] - expected).max() < 1e-11 * (1 + speed)
 
 
@@ -222,10 +223,9 @@ def test_no_other_impact(problem):
     _, v = problem.exact(t)
     jump = np.abs(np.diff(v, axis=0)).max(axis=-1)
     listed = np.isin(np.arange(len(t) - 1), np.searchsorted(t, problem.impact_times) - 1)
-    last, accumulation = listed_until(problem)
-    if accumulation > last:  # impacts too slow to be listed
-        assert problem.accumulation - last < 1e-4 or problem.t1 < problem.accumulation
-        listed |= (t[1:] > last) & (t[:-1] < accumulation)
+    last, accumulation = slow_impacts(problem)
+    assert accumulation - last < 1e-5 * problem.t1
+    listed |= (t[1:] > last) & (t[:-1] < accumulation)
     smooth = jump[~listed]
     # a smooth v has jumps of similar size from one step to the next; an impact stands out
     assert np.abs(np.diff(smooth)).max() < 1e-3 * (1 + np.abs(v).max())
@@ -305,12 +305,13 @@ def test_disc_polar_is_the_disc(e):
     radial, across = np.stack([np.cos(th), np.sin(th)], -1), np.stack([-np.sin(th), np.cos(th)], -1)
     assert np.allclose(r[:, None] * radial, q, 0, 1e-13)
     assert np.allclose(dr[:, None] * radial + (r * dth)[:, None] * across, v, 0, 1e-13)
-    assert np.abs(np.diff(th)).max() < 0.1  # continuous: no jump of 2 pi
+    assert np.abs(np.diff(th)).max() < 1.0  # continuous: no jump of 2 pi
 
 
 def test_disc_polar_values():
     problem = models.disc_polar(e=0.5)
-    assert problem.exact(problem.accumulation)[0] == pytest.approx([1.0, 3.48657324094468], abs=1e-14)
+    q, _ = problem.exact(problem.accumulation)
+    assert np.allclose(q, [1.0, 3.48657324094468], 0, 1e-14)
 
 
 @pytest.mark.parametrize("offset", [-0.9, 0.0, 0.5])
@@ -326,7 +327,7 @@ def test_wedge_reflections(count):
     problem = models.wedge(count=count, distance=30.0)
     assert len(problem.impact_times) == count
     t = np.array([problem.t1, problem.t1 * 0.999])
-    gap = contacts(problem, t, problem.exact(t)[0])[0]
+    gap, *_ = evaluate(problem, t, *problem.exact(t))
     assert np.all(gap[0] > gap[1])  # it recedes from both walls: no more impacts
 
 
@@ -357,7 +358,7 @@ def test_table_orbit():
 def test_table_launch():
     problem = models.vibrating_table(e=0.0, acceleration=1.2, frequency=10.0)
     t = np.array([0.9 * LAUNCH, LAUNCH + 0.01])
-    gap = contacts(problem, t, problem.exact(t)[0])[0][:, 0]
+    gap = evaluate(problem, t, *problem.exact(t))[0][:, 0]
     assert abs(gap[0]) < 1e-16
     assert gap[1] > 0
     assert problem.t1 > LAUNCH
@@ -389,10 +390,11 @@ def test_row_with_gaps_and_loss_meets_again():
 def test_stack_contact_forces():
     count, m, g = 5, 2.0, 9.81
     problem = models.stack(count=count, mass=m, g=g)
-    q, v = problem.exact(np.array([0.5]))
+    t = np.array([0.5])
+    q, v = problem.exact(t)
     assert np.allclose(q[0], 0.5 * (2 * np.arange(1, count + 1) - 1), 0, 1e-15)
-    _, _, rows = contacts(problem, [0.5], q)
-    lam = np.linalg.solve(rows[0].T, -forces(problem, [0.5], q, v)[0])
+    _, _, rows, _, force = evaluate(problem, t, q, v)
+    lam = np.linalg.solve(rows[0].T, -force[0])
     assert np.allclose(lam, (count - np.arange(count)) * m * g, 1e-14)
 
 

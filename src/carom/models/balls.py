@@ -11,8 +11,9 @@ from carom.models.billiard import no_force
 from carom.models.problem import ModelError, Problem, straight
 from carom.system import System
 
-# More collisions than this in a row means that they accumulate (inelastic collapse).
-MAX_COLLISIONS = 10_000
+# Three balls closer than this times their first spacing are about to collapse: infinitely many
+# collisions in finite time.
+COLLAPSE = 1e-8
 
 
 def row_of_balls(*, count=3, e=1.0, spacing=0.0, distance=1.0, speed=1.0, radius=0.5, t1=None):
@@ -38,7 +39,8 @@ def row_of_balls(*, count=3, e=1.0, spacing=0.0, distance=1.0, speed=1.0, radius
     q0 = np.concatenate([[0.0], np.cumsum(gaps + 2 * radius)])
     v0 = np.where(np.arange(count) == 0, float(speed), 0.0)
     t1 = 2 * (np.sum(gaps) + spacing) / speed if t1 is None else t1
-    starts, q, v = _collisions(q0, v0, e, 2 * radius, t1)
+    collapse = COLLAPSE * spacing if 0 < e < 1 and spacing > 0 else -math.inf
+    starts, q, v = _collisions(q0, v0, e, 2 * radius, t1, collapse)
     return Problem(
         name="row_of_balls",
         system=system,
@@ -52,39 +54,31 @@ def row_of_balls(*, count=3, e=1.0, spacing=0.0, distance=1.0, speed=1.0, radius
     )
 
 
-def _collisions(q, v, e, diameter, t1):
-    """Times (m,) of the collisions before t1, and ``q (m, N)``, ``v (m, N)`` right after each."""
+def _collisions(q, v, e, diameter, t1, collapse):
+    """Times (m,) of the collisions before t1, and ``q (m, N)``, ``v (m, N)`` right after each.
+
+    Raises where two gaps side by side are both below ``collapse``.
+    """
     touch = 1e-13 * np.ptp(q)
     t, pieces = 0.0, [(0.0, q, v)]
-    while len(pieces) <= MAX_COLLISIONS:
+    while True:
         gap, closing = np.diff(q) - diameter, -np.diff(v)
         meet = closing > 1e-14 * np.max(np.abs(v))
         wait = np.min(np.maximum(gap[meet], 0.0) / closing[meet], initial=math.inf)
         if t + wait > t1:
             return tuple(np.array(part) for part in zip(*pieces, strict=True))
         t, q = t + wait, q + wait * v
-        v = _simultaneous_impact(v, e, np.diff(q) - diameter <= touch)
+        gap = np.diff(q) - diameter
+        if np.any(np.maximum(gap[1:], gap[:-1]) < collapse):
+            raise ModelError(f"collisions accumulate near {t}: take t1 below it, not {t1}")
+        v = _simultaneous_impact(v, e, (gap <= touch) & (closing >= 0))
         pieces.append((t, q, v))
-    raise ModelError(f"more than {MAX_COLLISIONS} collisions before t1 = {t1}: take t1 below {t}")
 
 
-def _simultaneous_impact(v, e, closed):
-    """``(1+e) P v - e v`` in each run of touching balls; ``closed (N-1,)``: which pairs touch."""
-    runs = np.split(v, np.flatnonzero(~closed) + 1)
-    return np.concatenate([(1 + e) * _nondecreasing(run) - e * run for run in runs])
-
-
-def _nondecreasing(v):
-    """The nearest nondecreasing sequence: neighbours out of order are pooled to their mean."""
-    pools = []  # (mean, size)
-    for mean in v:
-        size = 1
-        while pools and pools[-1][0] > mean:
-            other, n = pools.pop()
-            mean, size = (size * mean + n * other) / (size + n), size + n
-        pools.append((mean, size))
-    means, sizes = zip(*pools, strict=True)
-    return np.repeat(means, sizes)
+def _simultaneous_impact(v, e, struck):
+    """The law in each run of struck pairs ``(N-1,)``: v does not increase, so P v is its mean."""
+    runs = np.split(v, np.flatnonzero(~struck) + 1)
+    return np.concatenate([run + (1 + e) * (run.mean() - run) for run in runs])
 
 
 def stack(*, count=5, e=0.0, height=0.0, radius=0.5, mass=1.0, g=9.81, t1=None):
