@@ -1,20 +1,17 @@
 """Mechanics with impacts.  Every public name, once."""
 
-import jax as _jax
-
-_jax.config.update("jax_enable_x64", True)  # impacts need double precision; see the README
-
-from carom import errors, models  # noqa: E402
-from carom.errors import CaromError  # noqa: E402
-from carom.projection import project  # noqa: E402
-from carom.record import Record  # noqa: E402
-from carom.schemes.maury import Maury  # noqa: E402
-from carom.schemes.moreau import Moreau  # noqa: E402
-from carom.schemes.paoli_schatzman import PaoliSchatzman  # noqa: E402
-from carom.solution import Solution, load  # noqa: E402
-from carom.solve import solve  # noqa: E402
-from carom.status import Status  # noqa: E402
-from carom.system import Lagrangian, System  # noqa: E402
+from carom import _jax  # first: it sets up JAX
+from carom import errors, models
+from carom.errors import CaromError
+from carom.projection import project
+from carom.record import Record
+from carom.schemes.maury import Maury
+from carom.schemes.moreau import Moreau
+from carom.schemes.paoli_schatzman import PaoliSchatzman
+from carom.solution import Solution, load
+from carom.solve import solve
+from carom.status import Status
+from carom.system import Lagrangian, System
 
 __all__ = [
     "CaromError",

@@ -52,8 +52,7 @@ class Record:
         if self.times is not None:
             return _plan_times(self.times, t0, dt, steps)
         if self.every is not None:
-            marks = np.minimum(np.arange(0, steps + self.every, self.every), steps)
-            return Plan(np.unique(marks), None)
+            return Plan(np.append(np.arange(0, steps, self.every), steps), None)
         return Plan(np.array([steps] if self.final else [0, steps]), None)
 
 

@@ -55,8 +55,8 @@ class Solution(eqx.Module):
     v: Any  # (n, d) velocity, right limit
     gap: Any  # (n, p) negative means overlap
     impulse: Any  # (n, p) received since the record before (the step ending at t, if all are kept)
-    velocity_before: Any  # (n, p) relative normal velocity before the reaction of the step ending at t
-    velocity_after: Any  # (n, p) and after it
+    velocity_before: Any  # (n, p) relative normal velocity before the reaction of the step ending
+    velocity_after: Any  # at t, and after it; None unless every step was recorded
     stats: Stats
     status: Status
     dt: Any  # () the step that was used
@@ -96,7 +96,7 @@ class Solution(eqx.Module):
             return self.origin.impacts.view(np.recarray)
         self._need_single("impacts")
         t, index = np.asarray(self.t), np.rint((self.t - self.t[0]) / self.dt).astype(int)
-        if len(t) < 2 or np.any(np.diff(index) != 1):
+        if self.velocity_before is None:
             raise RecordError(
                 "the impacts were not recorded: use Record(), or Record(every=k, impacts=True)"
             )
@@ -138,6 +138,7 @@ class Solution(eqx.Module):
         fields = {
             name: ([*time, axis], np.asarray(getattr(self, name)))
             for name, axis in _AXES.items()
+            if getattr(self, name) is not None
         }
         fields |= {
             f"stats_{name}": (batch, np.asarray(getattr(self.stats, name))) for name in _STATS
@@ -205,7 +206,7 @@ def load(path: str | os.PathLike) -> Solution:
             impacts[name] = data[f"impact_{name}"].values
     return Solution(
         t=data["time" if "time" in data.variables else "t"].values,
-        **{name: data[name].values for name in _AXES},
+        **{name: data[name].values if name in data else None for name in _AXES},
         stats=Stats(*(data[f"stats_{name}"].values[()] for name in _STATS)),
         status=status,
         dt=data.attrs["dt"],

@@ -1,0 +1,183 @@
+"""The compiled loop: initial data, one step, and a piece of a run with its records."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from carom.schemes.scheme import Report, Scheme, State, contact_status, rebound
+from carom.solution import Stats
+from carom.status import Status, first_failure
+from carom.system import Contacts, System
+
+# A gap within this of zero, relative to the size of its terms, is closed in the initial data.
+_CLOSED = 1e-10
+
+
+class Run(eqx.Module):
+    """What is fixed during a run."""
+
+    system: System
+    scheme: Scheme
+    t0: Array  # ()
+    dt: Array  # ()
+
+    def time(self, steps: Array) -> Array:
+        """t0 + steps dt: not a sum of dt, which drifts."""
+        return self.t0 + steps * self.dt
+
+
+class Carry(eqx.Module):
+    """What goes round the loop."""
+
+    step: Array  # () int, the same for every member of a batch
+    state: State
+    impulse: Array  # (p,) since the last record
+    stats: Stats
+    status: Status
+
+    def without_impulse(self) -> "Carry":
+        """After a record."""
+        return eqx.tree_at(lambda c: c.impulse, self, jnp.zeros_like(self.impulse))
+
+
+# A record is one row, q, v, gap, impulse side by side: a single write in the compiled loop.  Where
+# every step is kept, the normal velocities before and after its reaction follow.
+
+
+def split_rows(rows, d: int, p: int):
+    """q, v, gap, impulse, before, after (the last two None where they were not kept)."""
+    ends = [d, 2 * d, 2 * d + p, 2 * d + 2 * p, 2 * d + 3 * p, 2 * d + 4 * p]
+    parts = [rows[:, a:b] for a, b in zip([0, *ends], ends, strict=False)]
+    return parts if rows.shape[1] == ends[-1] else [*parts[:4], None, None]
+
+
+class Start(eqx.Module):
+    """The initial data as the system sees them."""
+
+    carry: Carry
+    row: Array  # the full record at t0, with v the right limit
+    contacts: Contacts
+    tolerance: Array  # (p,) below which a gap counts as closed
+    force: Array  # (d,)
+    mass: Array | None  # mass(q0), when it is a function
+
+
+def begin(run: Run, q0: Array, v0: Array) -> Start:
+    """Initial data, through an impact at t0 when v0 points out of K."""
+    system, t0 = run.system, run.t0
+    metric, contacts = system.metric(q0), system.contacts(t0, q0)
+    size = jnp.abs(contacts.rows) @ jnp.abs(q0) + jnp.abs(contacts.rate * t0)
+    tolerance = _CLOSED * (size + 1e-4)
+    closed = contacts.gap <= tolerance
+    impact = rebound(system, metric, contacts, v0, closed)
+    carry = Carry(
+        step=jnp.array(0),
+        state=run.scheme.start(system, t0, q0, impact.point, run.dt),
+        impulse=impact.multipliers,
+        stats=Stats.start(impact),
+        status=first_failure(contact_status(metric, contacts, closed, impact.point), impact.status),
+    )
+    before, after = contacts.velocity(v0), contacts.velocity(impact.point)
+    return Start(
+        carry=carry,
+        row=jnp.concatenate([q0, impact.point, contacts.gap, impact.multipliers, before, after]),
+        contacts=contacts,
+        tolerance=tolerance,
+        force=system.forces(t0, q0, v0),
+        mass=None if not callable(system.mass) else system.mass(q0),
+    )
+
+
+def one_step(run: Run, carry: Carry) -> tuple[Carry, Report]:
+    """Advance by one step; a failed run keeps its last good state."""
+    new, report = run.scheme.step(run.system, carry.state, run.dt)
+    good = (carry.status == Status.ok) & (report.status == Status.ok)
+    step = carry.step + 1
+    carry = Carry(
+        step=step,
+        state=State(
+            run.time(step),
+            jnp.where(good, new.q, carry.state.q),
+            jnp.where(good, new.v, carry.state.v),
+        ),
+        impulse=carry.impulse + jnp.where(good, report.impulse, 0.0),
+        stats=carry.stats.after(report, good),
+        status=first_failure(carry.status, report.status),
+    )
+    return carry, report
+
+
+def advance_each(run: Run, carry: Carry, steps, capacity: int):
+    """Through ``steps`` steps, each recorded in full.
+
+    Returns the carry and the rows, (capacity, 2 d + 4 p), of which the first ``steps`` count.
+    """
+
+    def keep(r, loop):
+        carry, report = one_step(run, loop[0])
+        state = carry.state
+        gap = run.system.gaps(state.t, state.q)
+        row = [state.q, state.v, gap, carry.impulse, report.before, report.after]
+        return carry.without_impulse(), _written(loop[1], row, r)
+
+    width = 2 * carry.state.q.shape[0] + 4 * carry.impulse.shape[0]
+    return jax.lax.fori_loop(0, steps, keep, (carry, jnp.zeros((capacity, width))))
+
+
+def advance(run: Run, carry: Carry, strides, fractions, records, capacity: int):
+    """Through ``records`` records, the r-th after ``strides[r]`` more steps.
+
+    With ``fractions`` a record lies that far into the step that follows, where q is linear.
+    Returns the carry and the rows, (capacity, 2 d + 2 p), of which the first ``records`` count.
+    """
+
+    def keep(r, loop):
+        carry = jax.lax.fori_loop(0, strides[r], lambda _, c: one_step(run, c)[0], loop[0])
+        t, q = carry.state.t, carry.state.q
+        if fractions is not None:
+            ahead, _ = one_step(run, carry)
+            t, q = t + fractions[r] * run.dt, q + fractions[r] * (ahead.state.q - q)
+        row = [q, carry.state.v, run.system.gaps(t, q), carry.impulse]
+        return carry.without_impulse(), _written(loop[1], row, r)
+
+    width = 2 * carry.state.q.shape[0] + 2 * carry.impulse.shape[0]
+    return jax.lax.fori_loop(0, records, keep, (carry, jnp.zeros((capacity, width))))
+
+
+def _written(rows, row, r):
+    return jax.lax.dynamic_update_slice(rows, jnp.concatenate(row)[None], (r, 0))
+
+
+class _Apart(eqx.Module):
+    """A force that the compiler evaluates once a step.
+
+    On the CPU, XLA copies cheap-looking producers into the loop over each of the step's results: a
+    batch would evaluate its force some seven times.  It does not look through a condition, and
+    this one it cannot decide.  (benchmarks/speed.py, batch)
+    """
+
+    force: Callable
+
+    def __call__(self, t, q, v):
+        def evaluated(t, q, v):
+            return jnp.reshape(jnp.asarray(self.force(t, q, v), float), q.shape)
+
+        def guarded(t, q, v):
+            return jax.lax.cond(
+                t > -jnp.inf, evaluated, lambda t, q, v: jnp.zeros_like(q), t, q, v
+            )
+
+        return jax.lax.platform_dependent(t, q, v, cpu=guarded, default=evaluated)
+
+
+def with_force_apart(system: System) -> System:
+    """The same system, for a batch."""
+    return eqx.tree_at(lambda s: s.force, system, _Apart(system.force))
+
+
+begin_compiled = eqx.filter_jit(begin)
+advance_compiled = eqx.filter_jit(advance)
+advance_each_compiled = eqx.filter_jit(advance_each)
