@@ -55,11 +55,15 @@ def checked_shapes(system, scheme, t0: float, q0: Array, v0: Array) -> tuple[boo
     program = jax.make_jaxpr(everything)(jnp.asarray(t0), q0, v0)
     force, gap, mass = (a.shape for a in program.out_avals)
     if force != (d,) and not (force == () and d == 1):
-        raise errors.ShapeError(f"force returns shape {force}; for q0 of shape {(d,)} it must be {(d,)}")
+        raise errors.ShapeError(
+            f"force returns shape {force}; for q0 of shape {(d,)} it must be {(d,)}"
+        )
     if len(gap) != 1:
         raise errors.ShapeError(f"gap returns shape {gap}; it must be a scalar or (p,)")
     if mass not in ((d,), (d, d)):
-        raise errors.ShapeError(f"mass has shape {mass}; for q0 of shape {(d,)} it must be {(d,)} or {(d, d)}")
+        raise errors.ShapeError(
+            f"mass has shape {mass}; for q0 of shape {(d,)} it must be {(d,)} or {(d, d)}"
+        )
     _check_restitution(system.restitution, gap, scheme)
     # jnp.zeros is traced under jit, where nothing else may be; under vmap or a derivative the
     # values that the functions close over are.
@@ -72,7 +76,9 @@ def _check_restitution(e, gap_shape, scheme):
     if e.ndim == 0:
         return
     if e.shape != gap_shape:
-        raise errors.ShapeError(f"restitution has shape {e.shape}, but there are {gap_shape[0]} gaps")
+        raise errors.ShapeError(
+            f"restitution has shape {e.shape}, but there are {gap_shape[0]} gaps"
+        )
     unequal = isinstance(e, jax.core.Tracer) or np.any(np.asarray(e) != np.asarray(e)[0])
     if scheme.one_restitution and unequal:
         raise errors.RestitutionError(
@@ -98,7 +104,9 @@ def check_start(start, t0: float, q0: Array) -> None:
     _check_finite("the gradient of gap", rows, t0, q0)
     flat = (gap <= tolerance) & (np.max(np.abs(rows), axis=1, initial=0.0) == 0.0)
     if np.any(flat):
-        raise errors.GradientError(f"gap {np.argmax(flat)} at q0 = {q0}: {text_of(Status.gradient)}")
+        raise errors.GradientError(
+            f"gap {np.argmax(flat)} at q0 = {q0}: {text_of(Status.gradient)}"
+        )
     if bool(start.carry.status != Status.ok):
         raise exception_of(start.carry.status)(f"at t0 = {t0:g}: {text_of(start.carry.status)}")
 

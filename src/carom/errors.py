@@ -8,7 +8,9 @@ carry what was computed before them in ``error.solution``.
 class CaromError(Exception):
     """Root of all exceptions of carom."""
 
-    solution = None  # what a failed run had computed: a carom.Solution, or None before the first step
+    solution = (
+        None  # what a failed run had computed: a carom.Solution, or None before the first step
+    )
 
 
 class ShapeError(CaromError, ValueError):

@@ -166,9 +166,7 @@ class _Apart(eqx.Module):
             return jnp.reshape(jnp.asarray(self.force(t, q, v), float), q.shape)
 
         def guarded(t, q, v):
-            return jax.lax.cond(
-                t > -jnp.inf, evaluated, lambda t, q, v: jnp.zeros_like(q), t, q, v
-            )
+            return jax.lax.cond(t > -jnp.inf, evaluated, lambda t, q, v: jnp.zeros_like(q), t, q, v)
 
         return jax.lax.platform_dependent(t, q, v, cpu=guarded, default=evaluated)
 

@@ -142,6 +142,22 @@ def _inverse_factor(M: Array) -> Array:
     return jnp.stack([jnp.stack(row) for row in W])
 
 
+def solve_dense(A: Array, b: Array) -> Array:
+    """A^-1 b for any regular A (d, d): Gauss with row exchanges, written out while d is small."""
+    d = b.shape[0]
+    if d > _UNROLLED:
+        return jnp.linalg.solve(A, b)
+    rows = jnp.concatenate([A, b[:, None]], axis=1)
+    order = jnp.arange(d)
+    for k in range(d):
+        pivot = jnp.argmax(jnp.where(order >= k, jnp.abs(rows[:, k]), -1.0))
+        exchanged = jnp.where(order == k, pivot, jnp.where(order == pivot, k, order))
+        rows = rows[exchanged]
+        factor = jnp.where(order == k, 0.0, rows[:, k] / rows[k, k])
+        rows = rows - factor[:, None] * rows[k]
+    return rows[:, d] / jnp.diagonal(rows)
+
+
 def inertial_force(mass: Callable[[Array], Array], q: Array, v: Array) -> Array:
     """The force that makes M(q) q'' = f the Euler-Lagrange equation of T = 1/2 v^T M(q) v.
 

@@ -102,7 +102,9 @@ class Solution(eqx.Module):
             )
         log = ImpactLog(self.impulse.shape[1])
         log.feed(
-            index, t, *(np.asarray(a) for a in (self.impulse, self.velocity_before, self.velocity_after))
+            index,
+            t,
+            *(np.asarray(a) for a in (self.impulse, self.velocity_before, self.velocity_after)),
         )
         return log.table()
 
@@ -228,7 +230,9 @@ def summary(sol: Solution) -> str:
             f"  smallest impulse        {impulse.min():+.3e}   (a contact only pushes: >= 0)",
             f"  total impulse           {impulse.sum():.6g}",
         ]
-    lines.append(f"  worst projection        {float(sol.stats.residual):.3e}   (relative KKT residual)")
+    lines.append(
+        f"  worst projection        {float(sol.stats.residual):.3e}   (relative KKT residual)"
+    )
     if sol._has_impacts():
         lines += _impact_lines(sol)
     return "\n".join(lines)

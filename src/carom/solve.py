@@ -3,6 +3,7 @@
 import contextlib
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -60,7 +61,9 @@ def solve(
     t0, steps, dt = checked_times(t0, t1, dt)
     q0, v0 = checked_vectors(q0, v0)
     traced, batched = checked_shapes(system, scheme, t0, q0, v0)
-    run = Run(with_force_apart(system) if batched else system, scheme, jnp.asarray(t0), jnp.asarray(dt))
+    run = Run(
+        with_force_apart(system) if batched else system, scheme, jnp.asarray(t0), jnp.asarray(dt)
+    )
     plan = record.plan(t0, dt, steps)
     if traced:
         return _solve_traced(run, q0, v0, plan, record)
@@ -165,7 +168,9 @@ class _Kept:
         self.d, self.p = len(start.carry.state.q), len(start.carry.impulse)
         self.all = len(marks) == len(ticks)
         self.width = 2 * self.d + (4 if record.impacts or record.every == 1 else 2) * self.p
-        self.rows = np.empty((first + len(marks), self.width if self.all else 2 * (self.d + self.p)))
+        self.rows = np.empty(
+            (first + len(marks), self.width if self.all else 2 * (self.d + self.p))
+        )
         self.count = int(first)
         self.rows[: self.count] = start.row[: self.rows.shape[1]]
         self.pending = np.zeros(self.p)  # impulse of rows dropped since the last kept one
@@ -193,7 +198,9 @@ class _Kept:
     def _look(self, ticks, rows):
         if self.log is not None:
             _, _, _, impulse, before, after = split_rows(rows, self.d, self.p)
-            self.log.feed(ticks, float(self.run.t0) + ticks * float(self.run.dt), impulse, before, after)
+            self.log.feed(
+                ticks, float(self.run.t0) + ticks * float(self.run.dt), impulse, before, after
+            )
 
     def solution(self, plan, carry: Carry) -> Solution:
         rows, at = self.rows[: self.count], _record_steps(plan)[: self.count]
@@ -208,7 +215,8 @@ class _Kept:
 
 def _solution(run, at, rows, carry, system, impacts) -> Solution:
     q, v, gap, impulse, before, after = split_rows(rows, len(carry.state.q), len(carry.impulse))
-    numbers = np if isinstance(rows, np.ndarray) else jnp
+    on_host = isinstance(rows, np.ndarray)
+    numbers = np if on_host else jnp
     return Solution(
         t=numbers.asarray(run.t0) + at * numbers.asarray(run.dt),
         q=q,
@@ -217,9 +225,9 @@ def _solution(run, at, rows, carry, system, impacts) -> Solution:
         impulse=impulse,
         velocity_before=before,
         velocity_after=after,
-        stats=carry.stats,
+        stats=jax.tree_util.tree_map(lambda x: x.item(), carry.stats) if on_host else carry.stats,
         status=carry.status,
-        dt=run.dt,
+        dt=run.dt.item() if on_host else run.dt,
         origin=Origin(run.scheme, system, impacts),
     )
 
@@ -245,7 +253,9 @@ def _failure(solution, run, steps, record):
     )
     factor = float(solution.stats.contraction)
     if factor >= 1.0:
-        text += f". The contraction factor was {factor:.3g}: dt below {0.9 * dt / factor:.3g} would do"
+        text += (
+            f". The contraction factor was {factor:.3g}: dt below {0.9 * dt / factor:.3g} would do"
+        )
     text += "; everything up to there is in error.solution"
     if record.path is not None:
         text += f" and in {record.path}"

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from carom.metric import solve_dense
 from carom.projection import Projection
 from carom.status import Status, failing, first_failure
 
@@ -77,7 +78,7 @@ def _newton(phi, x):
 
     def turn(loop):
         x, _, turns = loop
-        step = jnp.linalg.solve(-jax.jacfwd(residual)(x), residual(x))
+        step = solve_dense(-jax.jacfwd(residual)(x), residual(x))
         return x + step, jnp.max(jnp.abs(step)), turns + 1
 
     start = jnp.where(jnp.all(jnp.isfinite(x)), x, 0.0)

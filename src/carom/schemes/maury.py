@@ -39,14 +39,19 @@ class Maury(Scheme):
         t, q, v = state.t, state.q, state.v
         metric, contacts = world.metric(q), world.contacts(t + dt, q)
         f = 0.5 * (
-            world.forces(t + (0.5 - _GAUSS) * dt, q, v) + world.forces(t + (0.5 + _GAUSS) * dt, q, v)
+            world.forces(t + (0.5 - _GAUSS) * dt, q, v)
+            + world.forces(t + (0.5 + _GAUSS) * dt, q, v)
         )  # (1)
         free = v + dt * metric.solve(f)
         reach = contacts.gap / dt
         moved = world.project(metric, free, contacts, reach, jnp.ones(reach.shape, bool))  # (2)
         q1 = q + dt * moved.point  # (3)
 
-        e, before, pushed = world.restitutions(reach.shape[0]), contacts.velocity(free), moved.multipliers > 0
+        e, before, pushed = (
+            world.restitutions(reach.shape[0]),
+            contacts.velocity(free),
+            moved.multipliers > 0,
+        )
         b = jnp.where(e > 0.0, contacts.rate + e * before, reach)
         left = jax.lax.cond(  # (5)
             jnp.any(pushed & (e > 0.0)),
