@@ -10,7 +10,24 @@ import numpy as np
 import carom
 
 # Numbers of steps: primes in geometric progression, so that no grid falls on an impact time.
-STEPS = (1511, 1931, 2459, 3137, 4013, 5147, 6563, 8389, 10729, 13721, 17551, 22441, 28697, 36691, 46919, 60013)
+STEPS = (
+    1511,
+    1931,
+    2459,
+    3137,
+    4013,
+    5147,
+    6563,
+    8389,
+    10729,
+    13721,
+    17551,
+    22441,
+    28697,
+    36691,
+    46919,
+    60013,
+)
 _INSIDE = 4  # points of each step at which the piecewise exact and computed motions are compared
 
 

@@ -1,6 +1,6 @@
 """Mechanics with impacts.  Every public name, once."""
 
-from carom import _jax  # first: it sets up JAX
+import carom._jax  # noqa: F401  (first: it sets up JAX)
 from carom import errors, models
 from carom.errors import CaromError
 from carom.projection import project
