@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from carom import errors
 from carom.status import Status, exception_of, text_of
@@ -15,7 +16,7 @@ from carom.system import check_definite
 def checked_times(t0, t1, dt) -> tuple[float, int, float]:
     """t0, the number of steps, and the dt that makes them end at t1."""
     for name, value in (("t0", t0), ("t1", t1), ("dt", dt)):
-        if isinstance(value, jax.core.Tracer):
+        if isinstance(value, Tracer):
             raise errors.TimeError(
                 f"{name} is traced, but the number of steps must be known: pass t0, t1 and dt as "
                 "plain numbers"
@@ -68,7 +69,7 @@ def checked_shapes(system, scheme, t0: float, q0: Array, v0: Array) -> tuple[boo
     # jnp.zeros is traced under jit, where nothing else may be; under vmap or a derivative the
     # values that the functions close over are.
     leaves = jax.tree_util.tree_leaves((system, q0, v0, jnp.zeros(()), program.consts))
-    tracers = [leaf for leaf in leaves if isinstance(leaf, jax.core.Tracer)]
+    tracers = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
     return bool(tracers), any(type(t).__name__ == "BatchTracer" for t in tracers)
 
 
@@ -79,7 +80,7 @@ def _check_restitution(e, gap_shape, scheme):
         raise errors.ShapeError(
             f"restitution has shape {e.shape}, but there are {gap_shape[0]} gaps"
         )
-    unequal = isinstance(e, jax.core.Tracer) or np.any(np.asarray(e) != np.asarray(e)[0])
+    unequal = isinstance(e, Tracer) or np.any(np.asarray(e) != np.asarray(e)[0])
     if scheme.one_restitution and unequal:
         raise errors.RestitutionError(
             f"restitution is {e}, but {type(scheme).__name__} has one e for all gaps: give one "

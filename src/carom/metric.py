@@ -158,7 +158,7 @@ def solve_dense(A: Array, b: Array) -> Array:
     return rows[:, d] / jnp.diagonal(rows)
 
 
-def inertial_force(mass: Callable[[Array], Array], q: Array, v: Array) -> Array:
+def inertial_force(mass: Callable, q: Array, v: Array) -> Array:
     """The force that makes M(q) q'' = f the Euler-Lagrange equation of T = 1/2 v^T M(q) v.
 
         f_in = dT/dq - (d/dt M(q)) v,        d/dt along v
@@ -176,7 +176,7 @@ def inertial_force(mass: Callable[[Array], Array], q: Array, v: Array) -> Array:
     return jax.grad(kinetic)(q) - jax.jvp(momentum, (q,), (v,))[1]
 
 
-def geodesic(mass: Callable[[Array], Array], q: Array, xi: Array) -> Array:
+def geodesic(mass: Callable, q: Array, xi: Array) -> Array:
     """exp_q(xi): the point reached at time 1 by the geodesic that leaves q with velocity xi.
 
     Two classical Runge-Kutta steps: xi is O(dt) where a scheme calls this, so the error is O(dt^5).
@@ -202,7 +202,7 @@ def geodesic(mass: Callable[[Array], Array], q: Array, xi: Array) -> Array:
     return state[0]
 
 
-def logarithm(mass: Callable[[Array], Array], q: Array, target: Array) -> Array:
+def logarithm(mass: Callable, q: Array, target: Array) -> Array:
     """log_q(target): the velocity xi with exp_q(xi) = target, for a target close to q.
 
     exp_q(xi) = q + xi + O(|xi|^2), so xi <- xi + target - exp_q(xi) contracts by O(|xi|) a turn;

@@ -250,6 +250,6 @@ def _impact_lines(sol):
     ratio = -impacts.velocity_after[hardest] / impacts.velocity_before[hardest]
     return [
         *lines,
-        f"  hardest impact          {fastest:.6g} in, leaves with {ratio:.6g} of it (e = {e[hardest]:g})",
-        f"  restitution law         {np.max(fault):.3e}   (worst |after + e before|, one gap at a time)",
+        f"  hardest impact          {fastest:.6g} in, {ratio:.6g} of it out (e = {e[hardest]:g})",
+        f"  restitution law         {np.max(fault):.3e}   (worst |after + e before|, gap by gap)",
     ]

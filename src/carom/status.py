@@ -1,4 +1,4 @@
-"""How a run, a step or a projection ended, as a value that lives inside compiled and batched code."""
+"""How a run, a step or a projection ended: a value that lives inside compiled and batched code."""
 
 import equinox as eqx
 import jax.numpy as jnp

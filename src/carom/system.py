@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from carom.errors import MassError, RestitutionError, ShapeError
 from carom.metric import Metric, inertial_force, metric_of, product
@@ -110,8 +111,8 @@ class _LagrangianForce(eqx.Module):
         total = jnp.zeros_like(q)
         if self.mass is not None:
             total += inertial_force(self.mass, q, v)
-        if self.potential is not None:
-            total -= jax.grad(lambda q: jnp.reshape(self.potential(q), ()))(q)
+        if (potential := self.potential) is not None:
+            total -= jax.grad(lambda q: jnp.reshape(potential(q), ()))(q)
         if self.force is not None:
             total += jnp.reshape(jnp.asarray(self.force(t, q, v), float), q.shape)
         return total
@@ -135,7 +136,7 @@ def Lagrangian(*, mass=None, potential=None, gap=None, restitution=0.0, force=No
 
 
 def _depends(program, variable) -> bool:
-    """Whether an output of a jaxpr may depend on one of its inputs (nested programs count whole)."""
+    """Whether an output of a jaxpr may depend on one of its inputs; nested programs count whole."""
     reached = {variable}
     for equation in program.eqns:
         if any(v in reached for v in equation.invars if not hasattr(v, "val")):
@@ -144,7 +145,7 @@ def _depends(program, variable) -> bool:
 
 
 def _concrete(x) -> bool:
-    return not isinstance(x, jax.core.Tracer)
+    return not isinstance(x, Tracer)
 
 
 def _checked_restitution(restitution) -> Array:

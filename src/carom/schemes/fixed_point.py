@@ -1,12 +1,13 @@
 """The fixed point of a force that depends on the velocity it produces."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from carom.metric import solve_dense
-from carom.projection import Projection
 from carom.status import Status, failing, first_failure
 
 _TOLERANCE = 1e-13  # last change, relative to the velocity: some hundred units of rounding
@@ -17,7 +18,7 @@ _NEWTON_TURNS = 30
 class Solved(eqx.Module):
     """x = phi(x), with how it was found."""
 
-    value: Projection  # phi at the solution
+    value: Any  # phi at the solution: a Projection, or what else has its fields
     change: Array  # () |phi(x) - x| relative to |x|, measured after the loop
     contraction: Array  # () largest measured ratio of successive changes
     turns: Array  # () int

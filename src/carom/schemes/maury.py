@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from carom.schemes.scheme import Report, Scheme, State, contact_status
 from carom.status import first_failure
 
-_GAUSS = 0.5 / 3.0**0.5  # the two Gauss points of [0, 1] are 1/2 -+ this
+_GAUSS = (0.5 - 0.5 / 3.0**0.5, 0.5 + 0.5 / 3.0**0.5)  # the two Gauss points of [0, 1]
 
 
 class Maury(Scheme):
@@ -38,20 +38,14 @@ class Maury(Scheme):
     def step(self, world, state, dt):
         t, q, v = state.t, state.q, state.v
         metric, contacts = world.metric(q), world.contacts(t + dt, q)
-        f = 0.5 * (
-            world.forces(t + (0.5 - _GAUSS) * dt, q, v)
-            + world.forces(t + (0.5 + _GAUSS) * dt, q, v)
-        )  # (1)
+        f = sum(0.5 * world.forces(t + s * dt, q, v) for s in _GAUSS)  # (1)
         free = v + dt * metric.solve(f)
         reach = contacts.gap / dt
         moved = world.project(metric, free, contacts, reach, jnp.ones(reach.shape, bool))  # (2)
         q1 = q + dt * moved.point  # (3)
 
-        e, before, pushed = (
-            world.restitutions(reach.shape[0]),
-            contacts.velocity(free),
-            moved.multipliers > 0,
-        )
+        e, before = world.restitutions(reach.shape[0]), contacts.velocity(free)
+        pushed = moved.multipliers > 0.0
         b = jnp.where(e > 0.0, contacts.rate + e * before, reach)
         left = jax.lax.cond(  # (5)
             jnp.any(pushed & (e > 0.0)),

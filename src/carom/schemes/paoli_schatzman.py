@@ -43,7 +43,7 @@ class PaoliSchatzman(Scheme):
 
     geodesics: bool = False
     newton: bool = True
-    tolerance: float = 1e-12
+    tolerance: float = 1e-13
     iterations: int = 50
     one_restitution: ClassVar[bool] = True
 
@@ -97,11 +97,9 @@ class PaoliSchatzman(Scheme):
             return _Nearest(x, lam, residual, iterations, status, contacts)
 
         def unfinished(P):
-            return (
-                (P.residual > self.tolerance)
-                & (P.iterations < self.iterations)
-                & (P.status == Status.ok)
-            )
+            outside = (P.iterations == 0) & jnp.any(P.contacts.gap < 0.0)
+            more = (P.residual > self.tolerance) & (P.iterations < self.iterations)
+            return (outside | more) & (P.status == Status.ok)
 
         def turn(P):
             b = P.contacts.gap - product(P.contacts.rows, P.x)
