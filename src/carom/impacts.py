@@ -12,22 +12,28 @@ COLUMNS = [
 ]
 
 
+_ROUNDING = 1e-12
+
+
 class ImpactLog:
     """Collects impacts from steps that come in pieces.
 
     An impact is the onset of a contact: a step with an impulse on a gap that had none in the step
     before.  A scheme may spread one impact over two steps (PaoliSchatzman does, and Maury at
     e = 0), so a second step in a row belongs to it; what follows is lasting contact, whose
-    reaction is in ``sol.impulse`` and not here.
+    reaction is in ``sol.impulse`` and not here.  An impulse that is rounding beside the largest
+    one so far is no contact.
     """
 
     def __init__(self, count: int):
         self._held = _Steps.none(count)  # the last three steps seen
+        self._largest = 0.0
         self._rows = []
 
     def feed(self, index, t, impulse, before, after) -> None:
         """Steps that follow the last ones: (n,), (n,), and three of shape (n, p)."""
         held = self._held
+        self._largest = max(self._largest, float(np.max(impulse, initial=0.0)))
         steps = _Steps(index, t, impulse, before, after).after(held)
         self._emit(steps, first=len(held.t) - 1 if len(held.t) else 0, last=len(steps.t) - 1)
         self._held = steps.tail(3)
@@ -36,6 +42,7 @@ class ImpactLog:
         """The impacts in order of time."""
         rows = list(self._rows)
         end = ImpactLog(self._held.impulse.shape[1])
+        end._largest = self._largest
         n = len(self._held.t)
         if n:
             end._emit(self._held, first=n - 1, last=n)
@@ -45,7 +52,7 @@ class ImpactLog:
 
     def _emit(self, steps, first, last):
         """Impacts that begin at positions first <= m < last of ``steps``."""
-        contact = steps.impulse > 0.0
+        contact = steps.impulse > _ROUNDING * self._largest
         onset = contact.copy()
         onset[1:] &= ~contact[:-1]
         m, i = np.nonzero(onset[first:last])

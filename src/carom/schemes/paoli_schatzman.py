@@ -63,7 +63,7 @@ class PaoliSchatzman(Scheme):
             F = metric.solve(world.forces(t1, q1, 0.5 * (v1 + v)))  # (4)
             W = q1 + ((1.0 - e) * dt * v + dt**2 * F) / (1.0 + e)  # (1)
             P = self._nearest(world, metric, t_mean, W)
-            v1 = v + dt * F + (1.0 + e) * (P.x - W) / dt  # (2)
+            v1 = v + dt * F + (1.0 + e) * P.shift / dt  # (2)
             impulse = (1.0 + e) * P.lam / dt
             return _Velocity(v1, impulse, P.residual, P.iterations, P.status, P.contacts)
 
@@ -86,29 +86,31 @@ class PaoliSchatzman(Scheme):
     def _nearest(self, world, metric, t, W):
         """P_K(W), by projecting onto K linearised at the last iterate until (5) holds."""
 
-        def seen_from(x):  # the metric at x, and W in its tangent space
+        def toward_W(shift):  # the metric at x = W + shift, and W as a tangent vector there
             if self.geodesics and callable(world.mass):
-                return world.metric(x), x + logarithm(world.mass, x, W)
-            return metric, W
+                x = W + shift
+                return world.metric(x), logarithm(world.mass, x, W)
+            return metric, -shift
 
-        def measured(x, lam, iterations, status):
-            contacts = world.contacts(t, x)
-            residual = _residual(*seen_from(x), x, lam, contacts, W)
-            return _Nearest(x, lam, residual, iterations, status, contacts)
+        def measured(shift, lam, iterations, status):
+            contacts = world.contacts(t, W + shift)
+            residual = _residual(*toward_W(shift), lam, contacts, W)
+            return _Nearest(shift, lam, residual, iterations, status, contacts)
 
         def unfinished(P):
             outside = (P.iterations == 0) & jnp.any(P.contacts.gap < 0.0)
             more = (P.residual > self.tolerance) & (P.iterations < self.iterations)
             return (outside | more) & (P.status == Status.ok)
 
-        def turn(P):
-            b = P.contacts.gap - product(P.contacts.rows, P.x)
-            near, target = seen_from(P.x)
-            found = world.project(near, target, P.contacts, b, jnp.ones(b.shape, bool))
-            return measured(found.point, found.multipliers, P.iterations + 1, found.status)
+        def turn(P):  # g(x) + grad g(x) . y >= 0, in the displacement y from x
+            near, target = toward_W(P.shift)
+            every = jnp.ones(P.contacts.gap.shape, bool)
+            y = world.project(near, target, P.contacts, P.contacts.gap, every)
+            return measured(P.shift + y.point, y.multipliers, P.iterations + 1, y.status)
 
         p = world.contacts(t, W).gap.shape
-        P = jax.lax.while_loop(unfinished, turn, measured(W, jnp.zeros(p), jnp.array(0), Status.ok))
+        start = measured(jnp.zeros_like(W), jnp.zeros(p), jnp.array(0), Status.ok)
+        P = jax.lax.while_loop(unfinished, turn, start)
         stuck = failing(P.residual > _ROUNDING_SLACK * self.tolerance, Status.unconverged)
         return eqx.tree_at(lambda P: P.status, P, first_failure(P.status, stuck))
 
@@ -118,12 +120,12 @@ _ROUNDING_SLACK = 1e3
 
 
 class _Nearest(eqx.Module):
-    x: Array  # (d,)
+    shift: Array  # (d,) P_K(W) - W
     lam: Array  # (p,)
     residual: Array  # () of (5), relative
     iterations: Array
     status: Status
-    contacts: Contacts  # at x
+    contacts: Contacts  # at P_K(W)
 
 
 class _Velocity(eqx.Module):
@@ -135,10 +137,10 @@ class _Velocity(eqx.Module):
     contacts: Contacts
 
 
-def _residual(metric, target, x, lam, contacts, W):
-    """The largest violation of (5), relative to |x| + |W| in the units of each clause."""
-    size = jnp.abs(x) + jnp.abs(W)
-    balance = jnp.max(jnp.abs(metric.apply(x - target) - product(contacts.rows.T, lam)))
+def _residual(metric, toward_W, lam, contacts, W):
+    """The largest violation of (5), relative to |W| in the units of each clause."""
+    size = jnp.abs(W) + jnp.abs(toward_W)
+    balance = jnp.max(jnp.abs(metric.apply(toward_W) + product(contacts.rows.T, lam)))
     balance_scale = jnp.maximum(jnp.max(metric.apply(size)), 1e-300)
     gap = contacts.gap / jnp.maximum(product(jnp.abs(contacts.rows), size), 1e-300)
     off = jnp.where(lam > 0.0, jnp.abs(gap), jnp.maximum(-gap, 0.0))

@@ -1,0 +1,22 @@
+"""Each scheme converges as declared, on every problem with a known answer."""
+
+import numpy as np
+import pytest
+from convergence import EXACT, SCHEMES, cases, orders
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("title", CASES)
+def test_order(title, name):
+    case = CASES[title]
+    found, declared = orders(case, SCHEMES[name]), case.order[name]
+    if declared == EXACT:
+        # rounding: one unit a step, at the size of the motion
+        assert np.all(found.q_errors < 1e-15 * found.steps)
+    else:
+        assert abs(found.q - declared) < 0.15
+        assert found.q_errors[-1] < 0.2 * found.q_errors[0]
+    if found.v_errors[0] > 1e-9:
+        assert abs(found.v - 1) < 0.15
