@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from convergence import EXACT, SCHEMES, cases, orders
 
 CASES = cases()

@@ -1,5 +1,6 @@
 """Identities first: impact law, energy, momentum, feasibility, invariance; then long runs."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,59 +22,78 @@ def name(scheme):
 # ---- random systems: M(q) positive definite, gaps curved, e anything ---------------------------
 
 
-def random_system(seed, d, p):
-    """A System with M(q) = B + C(q) C(q)^T, p gaps curved in q, no force, and a state at which
-    every gap is closed."""
+class _Mass(eqx.Module):
+    """M(q) = B + c c^T, c = C sin q; data, so that all examples of a size compile once."""
+
+    B: jax.Array
+    C: jax.Array
+
+    def __call__(self, q):
+        c = self.C @ jnp.sin(q)
+        return self.B + jnp.outer(c, c)
+
+
+class _Gaps(eqx.Module):
+    """Gaps D q + q E q + sin q_0, less their values at a point: all zero there."""
+
+    D: jax.Array
+    E: jax.Array
+    point: jax.Array
+
+    def __call__(self, t, q):
+        def raw(q):
+            return self.D @ q + jnp.einsum("pij,i,j->p", self.E, q, q) + jnp.sin(q[0])
+
+        return raw(q) - raw(self.point)
+
+
+def _no_force(t, q, v):
+    return jnp.zeros_like(q)
+
+
+def random_impact(seed, d, p):
+    """A random system, a state at which every gap is closed, and what the impact law makes of it:
+    before, after, multipliers, M, G, w, e, all in NumPy."""
     rng = np.random.default_rng(seed)
-    A, C, D = rng.normal(size=(d, d)), rng.normal(size=(d, d)), rng.normal(size=(p, d))
-    B, E = A @ A.T + 0.1 * np.eye(d), rng.normal(size=(p, d, d))
-    q, v = rng.normal(size=d), rng.normal(size=d)
-
-    def raw_gap(q):
-        return D @ q + jnp.einsum("pij,i,j->p", E, q, q) + jnp.sin(q[0])
-
-    offset = raw_gap(jnp.asarray(q)) + 1e-9
-    return (
-        carom.System(
-            force=lambda t, q, v: jnp.zeros(d),
-            gap=lambda t, q: raw_gap(q) - offset,
-            mass=lambda q: B + jnp.outer(C @ jnp.sin(q), C @ jnp.sin(q)),
-            restitution=rng.uniform() if seed % 5 else float(seed % 2),
-        ),
-        jnp.asarray(q),
-        jnp.asarray(v),
-    )
+    A = rng.normal(size=(d, d))
+    q, v = jnp.asarray(rng.normal(size=d)), jnp.asarray(rng.normal(size=d))
+    e = float(rng.choice([0.0, rng.uniform(), rng.uniform(), 1.0]))
+    data = A @ A.T + 0.1 * np.eye(d), rng.normal(size=(d, d))
+    curved = rng.normal(size=(p, d)), rng.normal(size=(p, d, d)), q
+    system = carom.System(force=_no_force, gap=_Gaps(*curved), mass=_Mass(*data), restitution=e)
+    return jax.tree_util.tree_map(np.asarray, _struck(system, q, v)), np.asarray(v), e
 
 
-@settings(max_examples=60, deadline=None)
+@eqx.filter_jit
+def _struck(system, q, v):
+    metric, contacts = system.metric(q), system.contacts(0.0, q)
+    hit = rebound(system, metric, contacts, v, jnp.ones(contacts.gap.shape, bool))
+    return hit, metric.mass, contacts.rows
+
+
+def kinetic(M, v):
+    return 0.5 * v @ M @ v
+
+
+@settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 4))
 def test_impact_law_of_one_gap_and_its_energy(seed, d):
-    system, q, v = random_system(seed, d, 1)
-    metric, contacts, e = system.metric(q), system.contacts(0.0, q), float(system.restitution)
-    after = rebound(system, metric, contacts, v, contacts.gap <= 0.0).point
-    G, w = np.asarray(contacts.rows[0]), float(contacts.velocity(v)[0])
-    inverse_mass = G @ np.linalg.solve(metric.mass, G)
-    expected = v - min(w, 0.0) * (1 + e) / inverse_mass * np.linalg.solve(metric.mass, G)
-    np.testing.assert_allclose(after, expected, rtol=1e-9, atol=1e-9)
-    loss = metric.energy(v) - metric.energy(after)
-    identity = (1 - e**2) / 2 * min(w, 0.0) ** 2 / inverse_mass
-    assert float(loss) == pytest.approx(identity, rel=1e-9, abs=1e-11 * float(metric.energy(v)))
+    (hit, M, G), v, e = random_impact(seed, d, 1)
+    w, MG = min(G[0] @ v, 0.0), np.linalg.solve(M, G[0])
+    np.testing.assert_allclose(hit.point, v - (1 + e) * w / (G[0] @ MG) * MG, rtol=1e-9, atol=1e-9)
+    identity = (1 - e**2) / 2 * w**2 / (G[0] @ MG)
+    loss = kinetic(M, v) - kinetic(M, hit.point)
+    assert loss == pytest.approx(identity, rel=1e-9, abs=1e-11 * kinetic(M, v))
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), d=st.integers(2, 4), p=st.integers(2, 4))
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), d=st.integers(2, 4), p=st.sampled_from([2, 5]))
 def test_no_energy_is_gained_at_an_impact_with_many_gaps(seed, d, p):
-    system, q, v = random_system(seed, d, p)
-    metric, contacts = system.metric(q), system.contacts(0.0, q)
-    hit = rebound(system, metric, contacts, v, contacts.gap <= 0.0)
-    if not bool(hit.status == carom.Status.ok):
-        # a cone with more gaps than dimensions may hold no other velocity than zero and still be
-        # feasible: u = 0 is always admissible for fixed gaps
-        pytest.fail(f"u = 0 is admissible, but the projection says {hit.status}")
-    before, after = float(metric.energy(v)), float(metric.energy(hit.point))
-    assert after <= before * (1 + 1e-12)
+    (hit, M, G), v, _ = random_impact(seed, d, p)
+    assert hit.status == carom.Status.ok  # u = 0 is always admissible for fixed gaps
+    assert kinetic(M, hit.point) <= kinetic(M, v) * (1 + 1e-12)
     # M (v+ - v-) is a push along the gradients, and the pushes only push
-    push = metric.apply(hit.point - v) - contacts.rows.T @ hit.multipliers
+    push = M @ (hit.point - v) - G.T @ hit.multipliers
     assert np.max(np.abs(push)) < 1e-9 * (1 + np.max(hit.multipliers))
     assert np.min(hit.multipliers) >= 0.0
 
@@ -275,24 +295,17 @@ def _pull(t, q, v):
     return jnp.array([0.3, -1.0]) - q
 
 
-@jax.tree_util.register_pytree_node_class
-class _DiscGaps:
+class _DiscGaps(eqx.Module):
     """Distances to moving discs, as data: one compilation for all examples."""
 
-    def __init__(self, *data):
-        self.data = data
+    centre: jax.Array
+    speed: jax.Array
+    radius: jax.Array
+    grow: jax.Array
 
     def __call__(self, t, q):
-        centre, speed, radius, grow = self.data
-        offset = q - centre - t * speed
-        return jnp.sqrt(jnp.sum(offset**2, axis=1)) - radius * (1.0 + grow * t)
-
-    def tree_flatten(self):
-        return self.data, None
-
-    @classmethod
-    def tree_unflatten(cls, _, data):
-        return cls(*data)
+        offset = q - self.centre - t * self.speed
+        return jnp.sqrt(jnp.sum(offset**2, axis=1)) - self.radius * (1.0 + self.grow * t)
 
 
 @pytest.mark.parametrize("scheme", [SCHEMES[0], SCHEMES[2]], ids=name)

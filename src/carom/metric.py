@@ -189,17 +189,18 @@ def geodesic(mass: Callable, q: Array, xi: Array) -> Array:
     def shifted(state, k, c):
         return tuple(s + c * r for s, r in zip(state, k, strict=True))
 
-    state, h = (q, xi), 0.5
-    for _ in range(2):
+    def step(_, state):
         k1 = rate(state)
         k2 = rate(shifted(state, k1, h / 2))
         k3 = rate(shifted(state, k2, h / 2))
         k4 = rate(shifted(state, k3, h))
-        state = tuple(
+        return tuple(
             s + h / 6 * (a + 2 * b + 2 * c + e)
             for s, a, b, c, e in zip(state, k1, k2, k3, k4, strict=True)
         )
-    return state[0]
+
+    h = 0.5
+    return jax.lax.fori_loop(0, 2, step, (q, xi))[0]
 
 
 def logarithm(mass: Callable, q: Array, target: Array) -> Array:

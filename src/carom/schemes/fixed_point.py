@@ -18,10 +18,10 @@ _NEWTON_TURNS = 30
 class Solved(eqx.Module):
     """x = phi(x), with how it was found."""
 
-    value: Any  # phi at the solution: a Projection, or what else has its fields
-    change: Array  # () |phi(x) - x| relative to |x|, measured after the loop
+    value: Any  # the last phi(x), a Projection or what else has its fields; its point is the answer
+    change: Array  # () |phi(x) - x| relative to |x|, at the last evaluation
     contraction: Array  # () largest measured ratio of successive changes
-    turns: Array  # () int
+    turns: Array  # () int, evaluations of phi
     status: Status
 
 
@@ -30,58 +30,61 @@ def fixed_point(phi, guess: Array, *, iterate: bool, newton: bool) -> Solved:
     if not iterate:
         value = phi(guess)
         return Solved(value, jnp.zeros(()), jnp.zeros(()), jnp.array(0), value.status)
-    x, contraction, turns = _picard(phi, guess)
+    solved = _picard(phi, guess)
     if newton:
-        x, more = _newton(phi, x)
-        turns += more
-    value = phi(x)
-    change = _distance(value.point, x) / _size(value.point, guess)
-    status = failing(~(change <= 10 * _TOLERANCE), Status.contraction)
-    return Solved(value, change, contraction, turns, first_failure(value.status, status))
+        solved = _newton(phi, solved)
+    failed = failing(~(solved.change <= _TOLERANCE), Status.contraction)
+    status = first_failure(solved.value.status, failed)
+    return eqx.tree_at(lambda s: s.status, solved, status)
 
 
-def _distance(a, b):
-    return jnp.max(jnp.abs(a - b))
+def _change(value, x):
+    """|phi(x) - x| relative to their size."""
+    size = jnp.max(jnp.abs(value.point)) + jnp.max(jnp.abs(x))
+    return jnp.max(jnp.abs(value.point - x)) / jnp.maximum(size, 1e-300)
 
 
-def _size(*vectors):
-    return jnp.maximum(sum(jnp.max(jnp.abs(v)) for v in vectors), 1e-300)
+def _blank(phi, x):
+    """What phi returns, as zeros: the loops need its shape before its first evaluation."""
+    blank = jax.tree_util.tree_map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(phi, x))
+    return eqx.tree_at(lambda v: v.point, blank, x)
 
 
 def _picard(phi, guess):
-    """x <- phi(x), given up as soon as two changes in a row have grown."""
+    """x <- phi(x), given up as soon as a change exceeds the one before it."""
 
-    def unfinished(loop):
-        x, change, contraction, turns = loop
-        return (change > _TOLERANCE * _size(x, guess)) & (contraction < 1.0) & (turns < _TURNS)
+    def unfinished(s):
+        return ~(s.change <= _TOLERANCE) & (s.contraction < 1.0) & (s.turns < _TURNS)
 
-    def turn(loop):
-        x, change, contraction, turns = loop
-        new = phi(x).point
-        new_change = _distance(new, x)
-        ratio = jnp.where(turns > 0, new_change / change, 0.0)
-        return new, new_change, jnp.maximum(contraction, ratio), turns + 1
+    def turn(s):
+        x = s.value.point
+        value = phi(x)
+        change = _change(value, x)
+        ratio = jnp.where(s.turns > 0, change / s.change, 0.0)
+        return Solved(value, change, jnp.maximum(s.contraction, ratio), s.turns + 1, Status.ok)
 
-    loop = (guess, jnp.array(jnp.inf), jnp.zeros(()), jnp.array(0))
-    x, _, contraction, turns = jax.lax.while_loop(unfinished, turn, loop)
-    return x, contraction, turns
+    inf = jnp.array(jnp.inf)
+    start = Solved(_blank(phi, guess), inf, jnp.zeros(()), jnp.array(0), Status.ok)
+    return jax.lax.while_loop(unfinished, turn, start)
 
 
-def _newton(phi, x):
-    """Newton on x - phi(x) = 0; does nothing where Picard has converged."""
+def _newton(phi, s):
+    """Newton on x - phi(x) = 0; nothing is left to do where Picard has converged."""
 
     def residual(x):
-        return phi(x).point - x
+        value = phi(x)
+        return value.point - x, value
 
     def unfinished(loop):
-        x, change, turns = loop
-        return (change > _TOLERANCE * _size(x)) & (turns < _NEWTON_TURNS)
+        s, _, turns = loop
+        return ~(s.change <= _TOLERANCE) & (turns < _NEWTON_TURNS)
 
     def turn(loop):
-        x, _, turns = loop
-        step = solve_dense(-jax.jacfwd(residual)(x), residual(x))
-        return x + step, jnp.max(jnp.abs(step)), turns + 1
+        s, x, turns = loop
+        slope, value = jax.jacfwd(residual, has_aux=True)(x)
+        x1 = x + solve_dense(-slope, value.point - x)
+        return Solved(value, _change(value, x), s.contraction, s.turns + 1, s.status), x1, turns + 1
 
+    x = s.value.point
     start = jnp.where(jnp.all(jnp.isfinite(x)), x, 0.0)
-    x, _, turns = jax.lax.while_loop(unfinished, turn, (start, _distance(residual(start), 0.0), 0))
-    return x, turns
+    return jax.lax.while_loop(unfinished, turn, (s, start, jnp.array(0)))[0]

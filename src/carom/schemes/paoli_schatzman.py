@@ -86,30 +86,36 @@ class PaoliSchatzman(Scheme):
     def _nearest(self, world, metric, t, W):
         """P_K(W), by projecting onto K linearised at the last iterate until (5) holds."""
 
-        def toward_W(shift):  # the metric at x = W + shift, and W as a tangent vector there
-            if self.geodesics and callable(world.mass):
-                x = W + shift
-                return world.metric(x), logarithm(world.mass, x, W)
-            return metric, -shift
+        geodesics = self.geodesics and callable(world.mass)
 
-        def measured(shift, lam, iterations, status):
-            contacts = world.contacts(t, W + shift)
-            residual = _residual(*toward_W(shift), lam, contacts, W)
-            return _Nearest(shift, lam, residual, iterations, status, contacts)
+        def near(x):  # the metric in which W is seen from x
+            return world.metric(x) if geodesics else metric
+
+        def turn(P):  # g(x) + grad g(x) . y >= 0, in the displacement y from x = W + shift
+            every = jnp.ones(P.contacts.gap.shape, bool)
+            y = world.project(near(W + P.shift), P.back, P.contacts, P.contacts.gap, every)
+            shift, lam = P.shift + y.point, y.multipliers
+            x = W + shift
+            back = logarithm(world.mass, x, W) if geodesics else -shift
+            contacts = world.contacts(t, x)
+            residual = _residual(near(x), back, lam, contacts, W)
+            return _Nearest(shift, back, lam, residual, P.iterations + 1, y.status, contacts)
 
         def unfinished(P):
             outside = (P.iterations == 0) & jnp.any(P.contacts.gap < 0.0)
             more = (P.residual > self.tolerance) & (P.iterations < self.iterations)
             return (outside | more) & (P.status == Status.ok)
 
-        def turn(P):  # g(x) + grad g(x) . y >= 0, in the displacement y from x
-            near, target = toward_W(P.shift)
-            every = jnp.ones(P.contacts.gap.shape, bool)
-            y = world.project(near, target, P.contacts, P.contacts.gap, every)
-            return measured(P.shift + y.point, y.multipliers, P.iterations + 1, y.status)
-
-        p = world.contacts(t, W).gap.shape
-        start = measured(jnp.zeros_like(W), jnp.zeros(p), jnp.array(0), Status.ok)
+        zero, contacts = jnp.zeros_like(W), world.contacts(t, W)
+        start = _Nearest(
+            zero,
+            zero,
+            jnp.zeros_like(contacts.gap),
+            jnp.zeros(()),
+            jnp.array(0),
+            Status.ok,
+            contacts,
+        )
         P = jax.lax.while_loop(unfinished, turn, start)
         stuck = failing(P.residual > _ROUNDING_SLACK * self.tolerance, Status.unconverged)
         return eqx.tree_at(lambda P: P.status, P, first_failure(P.status, stuck))
@@ -121,6 +127,7 @@ _ROUNDING_SLACK = 1e3
 
 class _Nearest(eqx.Module):
     shift: Array  # (d,) P_K(W) - W
+    back: Array  # (d,) W as a tangent vector at P_K(W): -shift, or the geodesic's velocity
     lam: Array  # (p,)
     residual: Array  # () of (5), relative
     iterations: Array
@@ -137,10 +144,10 @@ class _Velocity(eqx.Module):
     contacts: Contacts
 
 
-def _residual(metric, toward_W, lam, contacts, W):
+def _residual(metric, back, lam, contacts, W):
     """The largest violation of (5), relative to |W| in the units of each clause."""
-    size = jnp.abs(W) + jnp.abs(toward_W)
-    balance = jnp.max(jnp.abs(metric.apply(toward_W) + product(contacts.rows.T, lam)))
+    size = jnp.abs(W) + jnp.abs(back)
+    balance = jnp.max(jnp.abs(metric.apply(back) + product(contacts.rows.T, lam)))
     balance_scale = jnp.maximum(jnp.max(metric.apply(size)), 1e-300)
     gap = contacts.gap / jnp.maximum(product(jnp.abs(contacts.rows), size), 1e-300)
     off = jnp.where(lam > 0.0, jnp.abs(gap), jnp.maximum(-gap, 0.0))
