@@ -19,7 +19,8 @@ class Solved(eqx.Module):
     """x = phi(x), with how it was found."""
 
     value: Any  # the last phi(x), a Projection or what else has its fields; its point is the answer
-    change: Array  # () |phi(x) - x| relative to |x|, at the last evaluation
+    distance: Array  # () |phi(x) - x| at the last evaluation
+    change: Array  # () the same, relative to |phi(x)| + |x|
     contraction: Array  # () largest measured ratio of successive changes
     turns: Array  # () int, evaluations of phi
     status: Status
@@ -29,7 +30,8 @@ def fixed_point(phi, guess: Array, *, iterate: bool, newton: bool) -> Solved:
     """Solve ``x = phi(x).point`` from ``guess``; one evaluation when phi does not depend on x."""
     if not iterate:
         value = phi(guess)
-        return Solved(value, jnp.zeros(()), jnp.zeros(()), jnp.array(0), value.status)
+        zero = jnp.zeros(())
+        return Solved(value, zero, zero, zero, jnp.array(0), value.status)
     solved = _picard(phi, guess)
     if newton:
         solved = _newton(phi, solved)
@@ -39,9 +41,10 @@ def fixed_point(phi, guess: Array, *, iterate: bool, newton: bool) -> Solved:
 
 
 def _change(value, x):
-    """|phi(x) - x| relative to their size."""
+    """|phi(x) - x|, and relative to the size of both."""
+    distance = jnp.max(jnp.abs(value.point - x))
     size = jnp.max(jnp.abs(value.point)) + jnp.max(jnp.abs(x))
-    return jnp.max(jnp.abs(value.point - x)) / jnp.maximum(size, 1e-300)
+    return distance, distance / jnp.maximum(size, 1e-300)
 
 
 def _blank(phi, x):
@@ -59,12 +62,13 @@ def _picard(phi, guess):
     def turn(s):
         x = s.value.point
         value = phi(x)
-        change = _change(value, x)
-        ratio = jnp.where(s.turns > 0, change / s.change, 0.0)
-        return Solved(value, change, jnp.maximum(s.contraction, ratio), s.turns + 1, Status.ok)
+        distance, change = _change(value, x)
+        ratio = jnp.where(s.turns > 0, distance / s.distance, 0.0)
+        contraction = jnp.maximum(s.contraction, ratio)
+        return Solved(value, distance, change, contraction, s.turns + 1, Status.ok)
 
     inf = jnp.array(jnp.inf)
-    start = Solved(_blank(phi, guess), inf, jnp.zeros(()), jnp.array(0), Status.ok)
+    start = Solved(_blank(phi, guess), inf, inf, jnp.zeros(()), jnp.array(0), Status.ok)
     return jax.lax.while_loop(unfinished, turn, start)
 
 
@@ -83,7 +87,8 @@ def _newton(phi, s):
         s, x, turns = loop
         slope, value = jax.jacfwd(residual, has_aux=True)(x)
         x1 = x + solve_dense(-slope, value.point - x)
-        return Solved(value, _change(value, x), s.contraction, s.turns + 1, s.status), x1, turns + 1
+        found = Solved(value, *_change(value, x), s.contraction, s.turns + 1, s.status)
+        return found, x1, turns + 1
 
     x = s.value.point
     start = jnp.where(jnp.all(jnp.isfinite(x)), x, 0.0)

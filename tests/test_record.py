@@ -1,0 +1,308 @@
+"""What is kept of a run is what the whole run shows, whatever is asked for and in what pieces."""
+
+import math
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import carom
+from carom import Maury, Moreau, PaoliSchatzman, Record
+from carom.errors import NonFiniteError, RecordError, TimeError
+
+SOLVE = sys.modules["carom.solve"]  # the name carom.solve is the function
+
+# A ball between a floor and a ceiling that moves: two gaps, many impacts, then rest on the floor.
+SYSTEM = carom.System(
+    force=lambda t, q, v: -9.81 * jnp.ones_like(q),
+    gap=lambda t, q: jnp.stack([q[0], 1.2 + 0.1 * jnp.sin(3.0 * t) - q[0]]),
+    restitution=0.7,
+)
+STEPS = 1000
+RUN = {"q0": [1.0], "v0": [3.0], "t1": 4.0, "dt": 4.0 / STEPS}
+
+
+def run(record=None, scheme=Moreau(), system=SYSTEM, **changed):  # noqa: B008
+    return carom.solve(system, scheme, record=record, **(RUN | changed))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    sol = run()
+    assert len(sol) == STEPS + 1
+    assert {0, 1} == set(sol.impacts.constraint)
+    assert len(sol.impacts) > 8
+    return sol
+
+
+def sums(impulse, marks):
+    """The impulses received up to each mark since the one before."""
+    total = np.vstack([np.zeros(impulse.shape[1]), np.cumsum(impulse, axis=0)])
+    return np.diff(total[np.asarray(marks) + 1], axis=0, prepend=0.0)
+
+
+def assert_thinned(sol, whole, marks):
+    """``sol`` is ``whole`` at the steps ``marks``."""
+    assert np.allclose(sol.t, whole.t[marks], rtol=0, atol=1e-14)
+    for name in ("q", "v", "gap"):
+        assert np.array_equal(getattr(sol, name), getattr(whole, name)[marks])
+    assert np.allclose(sol.impulse, sums(whole.impulse, marks), rtol=1e-13, atol=1e-14)
+
+
+# Which steps.
+
+
+@pytest.mark.parametrize("every", [1, 2, 7, 999, 1000, 5000])
+def test_every(whole, every):
+    """Every k-th step, the first and the last."""
+    assert_thinned(run(Record(every=every)), whole, [*range(0, STEPS, every), STEPS])
+
+
+@pytest.mark.parametrize("every", [1, 7, 5000])
+def test_every_with_impacts(whole, every):
+    sol = run(Record(every=every, impacts=True))
+    assert_thinned(sol, whole, [*range(0, STEPS, every), STEPS])
+    assert np.array_equal(sol.impacts, whole.impacts)
+
+
+def test_impacts_alone(whole):
+    sol = run(Record(impacts=True))
+    assert_thinned(sol, whole, [0, STEPS])
+    assert np.array_equal(sol.impacts, whole.impacts)
+
+
+def test_final(whole):
+    assert_thinned(run(Record(final=True)), whole, [STEPS])
+
+
+def test_the_impulse_at_t0_is_not_lost():
+    """An impact at t0 is in the first row, or in the first record after it."""
+    start = {"q0": [0.0], "v0": [-3.0]}
+    whole = run(**start)
+    assert whole.impulse[0].tolist() == pytest.approx([5.1, 0.0])
+    assert_thinned(run(Record(every=7), **start), whole, [*range(0, STEPS, 7), STEPS])
+    assert_thinned(run(Record(final=True), **start), whole, [STEPS])
+    times = run(Record(times=[1.0, 2.0]), **start)
+    assert np.allclose(times.impulse, sums(whole.impulse, [250, 500]), rtol=1e-13)
+
+
+def test_times(whole):
+    """q linear, v constant between steps: what ``at`` says of the whole run."""
+    ts = np.sort(np.random.default_rng(0).uniform(0.0, 4.0, 50))
+    sol = run(Record(times=ts))
+    q, v = whole.at(ts)
+    assert np.allclose(sol.t, ts, rtol=0, atol=1e-14)
+    assert np.allclose(sol.q, q, rtol=0, atol=1e-13)
+    assert np.array_equal(sol.v, v)
+    assert np.allclose(sol.gap[:, 0], q[:, 0], rtol=0, atol=1e-13)
+    assert np.allclose(sol.gap[:, 1], 1.2 + 0.1 * np.sin(3.0 * ts) - q[:, 0], rtol=0, atol=1e-13)
+    marks = np.floor(ts / RUN["dt"]).astype(int)
+    assert np.allclose(sol.impulse, sums(whole.impulse, marks), rtol=1e-13, atol=1e-14)
+
+
+def test_times_on_the_steps(whole):
+    """Rounding does not push a time into the step before; both ends are allowed."""
+    sol = run(Record(times=[0.0, 0.3 - 0.1, 1.2, 4.0]))
+    assert_thinned(sol, whole, [0, 50, 300, 1000])
+
+
+def test_many_times_in_one_step(whole):
+    ts = 0.5 + RUN["dt"] * np.array([0.1, 0.5, 0.9])
+    sol = run(Record(times=ts))
+    assert np.allclose(sol.q, whole.at(ts)[0], rtol=0, atol=1e-14)
+    assert np.all(np.asarray(sol.impulse)[1:] == 0.0)
+
+
+@pytest.mark.parametrize("scheme", [Maury(), PaoliSchatzman()], ids=["Maury", "PaoliSchatzman"])
+def test_other_schemes(scheme):
+    whole = run(scheme=scheme)
+    sol = run(Record(every=7, impacts=True), scheme=scheme)
+    assert_thinned(sol, whole, [*range(0, STEPS, 7), STEPS])
+    assert np.array_equal(sol.impacts, whole.impacts)
+    ts = [0.123, 1.0, 3.999]
+    assert np.allclose(run(Record(times=ts), scheme=scheme).q, whole.at(ts)[0], rtol=0, atol=1e-13)
+
+
+# Steps and times.
+
+
+@pytest.mark.parametrize(
+    ("dt", "steps"), [(0.5, 8), (0.3, 14), (3.9, 2), (4.0, 1), (10.0, 1), (0.1, 40), (1 / 3, 12)]
+)
+def test_dt_is_shortened_so_that_steps_end_at_t1(dt, steps):
+    sol = run(dt=dt)
+    assert len(sol) == steps + 1
+    assert sol.t[-1] == 4.0
+    assert sol.dt == pytest.approx(4.0 / steps, rel=1e-15)
+    assert sol.dt <= dt * (1 + 1e-12)
+    assert np.allclose(np.diff(sol.t), sol.dt, rtol=1e-12)
+
+
+def test_times_do_not_drift():
+    """t0 + n dt, not a sum of dt: 0.1 + ... + 0.1 is not 1."""
+    sol = run(t0=10.0, t1=11.0, dt=0.1)
+    assert sol.t.tolist() == [10.0 + n * 0.1 for n in range(11)]
+
+
+# Contradictions.
+
+
+def test_records_that_contradict_themselves():
+    for options in (
+        {"every": 2, "final": True},
+        {"every": 2, "times": [1.0]},
+        {"times": [1.0], "final": True},
+    ):
+        with pytest.raises(RecordError, match="choose one"):
+            Record(**options)
+    for options in ({"final": True}, {"times": [1.0]}):
+        with pytest.raises(RecordError, match="impacts=True goes with"):
+            Record(impacts=True, **options)
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5])
+def test_every_is_a_whole_number(every):
+    with pytest.raises(RecordError, match=f"every is {every}.*whole number"):
+        Record(every=every)
+
+
+@pytest.mark.parametrize("times", [[], [2.0, 1.0], [1.0, 1.0], [-0.1], [4.1], [math.nan]])
+def test_times_that_make_no_sense(times):
+    with pytest.raises(TimeError, match=r"increase within \[0, 4\]; got"):
+        run(Record(times=times))
+
+
+def test_options_have_names():
+    with pytest.raises(TypeError):
+        Record("file.nc", 10)
+    with pytest.raises(TypeError):
+        Record(evry=10)
+
+
+def test_impacts_that_were_not_recorded():
+    with pytest.raises(RecordError, match=r"impacts=True"):
+        _ = run(Record(every=7)).impacts
+
+
+# Pieces.
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Pieces of at most 64 records and 100 steps, whatever they hold."""
+    monkeypatch.setattr(SOLVE, "_PIECE_BYTES", 8)
+    monkeypatch.setattr(SOLVE, "_PIECE_STEPS", 100)
+
+
+RECORDS = {
+    "each": {},
+    "every": {"every": 7},
+    "every 1 without impacts": {"every": 1, "impacts": False},
+    "every with impacts": {"every": 7, "impacts": True},
+    "longer than a piece": {"every": 450},
+    "impacts": {"impacts": True},
+    "final": {"final": True},
+    "times": {"times": np.linspace(0.0, 4.0, 300)},
+    "few times": {"times": [0.5, 3.0]},
+}
+
+
+def assert_same(a, b):
+    for name in ("t", "q", "v", "gap"):
+        assert np.array_equal(getattr(a, name), getattr(b, name))
+    assert np.allclose(a.impulse, b.impulse, rtol=1e-13, atol=1e-14)
+    assert int(a.stats.steps) == int(b.stats.steps)
+    if a.origin.impacts is not None or b.origin.impacts is not None:
+        assert np.array_equal(a.impacts, b.impacts)
+
+
+@pytest.fixture(scope="module")
+def in_one_piece():
+    return {name: run(Record(**options)) for name, options in RECORDS.items()}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_pieces_change_nothing(name, in_one_piece, small_pieces):
+    assert_same(run(Record(**RECORDS[name])), in_one_piece[name])
+
+
+@pytest.mark.parametrize("size", [64, 65, 66])
+def test_an_impact_may_fall_on_the_end_of_a_piece(size, monkeypatch):
+    """Every boundary of a piece meets every step of an impact as the end of the run varies."""
+    monkeypatch.setattr(SOLVE, "_PIECE_STEPS", size)
+    for scheme in (Moreau(), PaoliSchatzman()):
+        cut = run(scheme=scheme)
+        monkeypatch.undo()
+        assert_same(cut, run(scheme=scheme))
+        monkeypatch.setattr(SOLVE, "_PIECE_STEPS", size)
+
+
+def test_a_run_longer_than_a_piece():
+    """150 000 records of 48 bytes: three real pieces."""
+    steps = 150_000
+    assert steps * 8 * 6 > SOLVE._PIECE_BYTES
+    sol = run(dt=4.0 / steps)
+    assert len(sol) == steps + 1
+    coarse = run(Record(every=1000, impacts=True), dt=4.0 / steps)
+    assert_thinned(coarse, sol, [*range(0, steps + 1, 1000)])
+    assert np.array_equal(coarse.impacts, sol.impacts)
+    assert np.max(np.abs(np.diff(sol.q[:, 0]) - sol.v[:-1, 0] * sol.dt)) < 1e-14
+
+
+@pytest.mark.parametrize("record", [{}, {"every": 7, "impacts": True}, {"final": True}])
+def test_a_failure_in_a_later_piece_keeps_the_earlier_ones(record, small_pieces):
+    system = carom.System(
+        force=lambda t, q, v: jnp.where(t > 3.0, jnp.nan, -9.81) * jnp.ones_like(q),
+        gap=SYSTEM.gap,
+        restitution=0.7,
+    )
+    with pytest.raises(NonFiniteError) as caught:
+        run(Record(**record), system=system)
+    sol, whole = caught.value.solution, run(t1=3.0)
+    every = record.get("every", 1)
+    marks = [750] if "final" in record else [*range(0, 750, every), 750]
+    assert_thinned(sol, whole, marks)
+
+
+def test_progress_says_how_far(capsys):
+    assert run(progress=True).ok
+    assert "1000/1000" in capsys.readouterr().out
+
+
+# Memory.
+
+LONG_RUN = """
+import resource, sys
+import jax.numpy as jnp
+import numpy as np
+import carom
+
+ball = carom.System(
+    force=lambda t, q, v: jnp.cos(t) - q, gap=lambda t, q: q + 0.5, restitution=0.8
+)
+
+def run(steps):
+    record = carom.Record(every=steps // 1000)
+    return carom.solve(ball, carom.Moreau(), [0.0], [1.0], t1=1e-4 * steps, dt=1e-4, record=record)
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+run(10_000)  # compiled
+before = peak()
+sol = run(10_000_000)
+assert len(sol) == 1001 and sol.ok and int(sol.stats.steps) == 10_000_000
+print(peak() - before)
+"""
+
+
+def test_memory_is_that_of_the_records():
+    """10^7 steps, 10^3 records: every step kept would take 460 MiB."""
+    done = subprocess.run(
+        [sys.executable, "-c", LONG_RUN], capture_output=True, text=True, check=True
+    )
+    growth = float(done.stdout)
+    print(f"10^7 steps, 10^3 records: peak memory grew by {growth:.1f} MiB")
+    assert growth < 30.0
