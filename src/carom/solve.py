@@ -251,11 +251,9 @@ def _failure(solution, run, steps, record):
         f"{text_of(solution.status)}. The run stopped after step {done} of {steps}, at "
         f"t = {float(run.t0) + done * dt:g}, q = {solution.q[-1]}, v = {solution.v[-1]}"
     )
-    factor = float(solution.stats.contraction)
-    if factor >= 1.0:
-        text += (
-            f". The contraction factor was {factor:.3g}: dt below {0.9 * dt / factor:.3g} would do"
-        )
+    if bool(solution.status == Status.contraction):
+        factor = solution.stats.contraction  # in proportion to dt
+        text += f". The contraction factor was {factor:.3g}: dt = {0.5 * dt / factor:.3g} would do"
     text += "; everything up to there is in error.solution"
     if record.path is not None:
         text += f" and in {record.path}"

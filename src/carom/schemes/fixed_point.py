@@ -11,7 +11,7 @@ from carom.metric import solve_dense
 from carom.status import Status, failing, first_failure
 
 _TOLERANCE = 1e-13  # last change, relative to the velocity: some hundred units of rounding
-_TURNS = 200  # reached by a contraction of factor 0.86; a slower one calls for a smaller dt
+_TURNS = 400  # enough for a contraction of factor 0.92; a slower one calls for a smaller dt
 _NEWTON_TURNS = 30
 
 
