@@ -5,6 +5,7 @@ from carom import errors, models
 from carom.errors import CaromError
 from carom.projection import project
 from carom.record import Record
+from carom.schemes.event_driven import EventDriven
 from carom.schemes.maury import Maury
 from carom.schemes.moreau import Moreau
 from carom.schemes.paoli_schatzman import PaoliSchatzman
@@ -15,6 +16,7 @@ from carom.system import Lagrangian, System
 
 __all__ = [
     "CaromError",
+    "EventDriven",
     "Lagrangian",
     "Maury",
     "Moreau",

@@ -30,13 +30,36 @@ class ImpactLog:
         self._largest = 0.0
         self._rows = []
 
-    def feed(self, index, t, impulse, before, after) -> None:
-        """Steps that follow the last ones: (n,), (n,), and three of shape (n, p)."""
+    def feed(self, index, t, impulse, before, after, events=None) -> None:
+        """Steps that follow the last ones: (n,), (n,), and three of shape (n, p).
+
+        A scheme that locates its impacts inside the steps hands them over in ``events`` (n, k, 5),
+        padded with -1; then they are the table.
+        """
+        if events is not None:
+            self._take(index, t, impulse, before, after, events)
+            return
         held = self._held
         self._largest = max(self._largest, float(np.max(impulse, initial=0.0)))
         steps = _Steps(index, t, impulse, before, after).after(held)
         self._emit(steps, first=len(held.t) - 1 if len(held.t) else 0, last=len(steps.t) - 1)
         self._held = steps.tail(3)
+
+    def _take(self, index, t, impulse, before, after, events):
+        if len(index) and index[0] == 0:  # an impact in the initial data
+            i = np.flatnonzero(impulse[0] > 0.0)
+            found = np.stack(
+                [np.full(len(i), t[0]), i, before[0, i], after[0, i], impulse[0, i]], 1
+            )
+            steps = np.zeros(len(i), int)
+        else:
+            m, k = np.nonzero(events[:, :, 1] >= 0.0)
+            found, steps = events[m, k], index[m]
+        rows = np.zeros(len(found), COLUMNS)
+        for column, (name, _) in enumerate(COLUMNS[:5]):
+            rows[name] = found[:, column]
+        rows["step"] = steps
+        self._rows.append(rows)
 
     def table(self) -> np.recarray:
         """The impacts in order of time."""

@@ -12,6 +12,8 @@ from carom.solution import Stats
 from carom.status import Status, first_failure
 from carom.system import Contacts, System
 
+EVENT_FIELDS = 5  # time, gap, normal velocity before and after, impulse
+
 # A gap within this of zero, relative to the size of its terms, is closed in the initial data.
 _CLOSED = 1e-10
 
@@ -48,10 +50,18 @@ class Carry(eqx.Module):
 
 
 def split_rows(rows, d: int, p: int):
-    """q, v, gap, impulse, before, after (the last two None where they were not kept)."""
+    """q, v, gap, impulse, before, after, events (the last three None where they were not kept)."""
     ends = [d, 2 * d, 2 * d + p, 2 * d + 2 * p, 2 * d + 3 * p, 2 * d + 4 * p]
     parts = [rows[:, a:b] for a, b in zip([0, *ends], ends, strict=False)]
-    return parts if rows.shape[1] == ends[-1] else [*parts[:4], None, None]
+    if rows.shape[1] < ends[-1]:
+        return [*parts[:4], None, None, None]
+    events = rows[:, ends[-1] :].reshape(rows.shape[0], -1, EVENT_FIELDS)
+    return [*parts, events if events.shape[1] else None]
+
+
+def full_width(scheme: Scheme, d: int, p: int) -> int:
+    """The length of a row of a step recorded in full."""
+    return 2 * d + 4 * p + EVENT_FIELDS * scheme.events_per_step
 
 
 class Start(eqx.Module):
@@ -83,7 +93,7 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
     before, after = contacts.velocity(v0), contacts.velocity(impact.point)
     return Start(
         carry=carry,
-        row=jnp.concatenate([q0, impact.point, contacts.gap, impact.multipliers, before, after]),
+        row=_start_row(run, q0, impact.point, contacts.gap, impact.multipliers, before, after),
         contacts=contacts,
         tolerance=tolerance,
         force=system.forces(t0, q0, v0),
@@ -91,18 +101,21 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
     )
 
 
+def _start_row(run, *parts):
+    """The record at t0; no event lies inside it."""
+    row = jnp.concatenate(parts)
+    return jnp.pad(row, (0, EVENT_FIELDS * run.scheme.events_per_step), constant_values=-1.0)
+
+
 def one_step(run: Run, carry: Carry) -> tuple[Carry, Report]:
     """Advance by one step; a failed run keeps its last good state."""
     new, report = run.scheme.step(run.system, carry.state, run.dt)
     good = (carry.status == Status.ok) & (report.status == Status.ok)
     step = carry.step + 1
+    state = jax.tree_util.tree_map(lambda new, old: jnp.where(good, new, old), new, carry.state)
     carry = Carry(
         step=step,
-        state=State(
-            run.time(step),
-            jnp.where(good, new.q, carry.state.q),
-            jnp.where(good, new.v, carry.state.v),
-        ),
+        state=State(run.time(step), state.q, state.v, state.memory),
         impulse=carry.impulse + jnp.where(good, report.impulse, 0.0),
         stats=carry.stats.after(report, good),
         status=first_failure(carry.status, report.status),
@@ -121,9 +134,11 @@ def advance_each(run: Run, carry: Carry, steps, capacity: int):
         state = carry.state
         gap = run.system.gaps(state.t, state.q)
         row = [state.q, state.v, gap, carry.impulse, report.before, report.after]
+        if report.events is not None:
+            row.append(jnp.ravel(report.events))
         return carry.without_impulse(), _written(loop[1], row, r)
 
-    width = 2 * carry.state.q.shape[0] + 4 * carry.impulse.shape[0]
+    width = full_width(run.scheme, carry.state.q.shape[0], carry.impulse.shape[0])
     return jax.lax.fori_loop(0, steps, keep, (carry, jnp.zeros((capacity, width))))
 
 

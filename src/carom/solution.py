@@ -21,11 +21,12 @@ class Stats(eqx.Module):
     residual: Any  # () worst measured residual of a projection or fixed point, relative
     iterations: Any  # () int, of projections and fixed points, in all
     contraction: Any  # () largest measured contraction factor of a fixed point
+    fallbacks: Any  # () int, intervals handed to another scheme (EventDriven)
 
     @staticmethod
     def start(impact) -> "Stats":
         """Before the first step, after the impact at t0."""
-        return Stats(jnp.array(0), impact.residual, impact.iterations, jnp.zeros(()))
+        return Stats(jnp.array(0), impact.residual, impact.iterations, jnp.zeros(()), jnp.array(0))
 
     def after(self, report, good) -> "Stats":
         """With one more step."""
@@ -35,6 +36,7 @@ class Stats(eqx.Module):
             residual=jnp.where(good, worst, self.residual),
             iterations=self.iterations + report.iterations,
             contraction=jnp.maximum(self.contraction, report.contraction),
+            fallbacks=self.fallbacks + report.fallbacks,
         )
 
 
@@ -57,6 +59,7 @@ class Solution(eqx.Module):
     impulse: Any  # (n, p) received since the record before (the step ending at t, if all are kept)
     velocity_before: Any  # (n, p) relative normal velocity before the reaction of the step ending
     velocity_after: Any  # at t, and after it; None unless every step was recorded
+    events: Any  # (n, k, 5) impacts located inside the step, padded with -1; None without them
     stats: Stats
     status: Status
     dt: Any  # () the step that was used
@@ -142,6 +145,8 @@ class Solution(eqx.Module):
             for name, axis in _AXES.items()
             if getattr(self, name) is not None
         }
+        if self.events is not None:
+            fields["events"] = ([*time, "event", "field"], np.asarray(self.events))
         fields |= {
             f"stats_{name}": (batch, np.asarray(getattr(self.stats, name))) for name in _STATS
         }
@@ -189,7 +194,7 @@ _AXES = {
     "velocity_before": "constraint",
     "velocity_after": "constraint",
 }
-_STATS = ("steps", "residual", "iterations", "contraction")
+_STATS = ("steps", "residual", "iterations", "contraction", "fallbacks")
 
 
 def load(path: str | os.PathLike) -> Solution:
@@ -209,6 +214,7 @@ def load(path: str | os.PathLike) -> Solution:
     return Solution(
         t=data["time" if "time" in data.variables else "t"].values,
         **{name: data[name].values if name in data else None for name in _AXES},
+        events=data["events"].values if "events" in data else None,
         stats=Stats(*(data[f"stats_{name}"].values[()] for name in _STATS)),
         status=status,
         dt=data.attrs["dt"],

@@ -20,6 +20,7 @@ from carom.loop import (
     advance_each_compiled,
     begin,
     begin_compiled,
+    full_width,
     split_rows,
     with_force_apart,
 )
@@ -167,10 +168,10 @@ class _Kept:
         self.run, self.marks = run, marks
         self.d, self.p = len(start.carry.state.q), len(start.carry.impulse)
         self.all = len(marks) == len(ticks)
-        self.width = 2 * self.d + (4 if record.impacts or record.every == 1 else 2) * self.p
-        self.rows = np.empty(
-            (first + len(marks), self.width if self.all else 2 * (self.d + self.p))
-        )
+        every_step = record.impacts or record.every == 1
+        short = 2 * (self.d + self.p)
+        self.width = full_width(run.scheme, self.d, self.p) if every_step else short
+        self.rows = np.empty((first + len(marks), self.width if self.all else short))
         self.count = int(first)
         self.rows[: self.count] = start.row[: self.rows.shape[1]]
         self.pending = np.zeros(self.p)  # impulse of rows dropped since the last kept one
@@ -197,10 +198,9 @@ class _Kept:
 
     def _look(self, ticks, rows):
         if self.log is not None:
-            _, _, _, impulse, before, after = split_rows(rows, self.d, self.p)
-            self.log.feed(
-                ticks, float(self.run.t0) + ticks * float(self.run.dt), impulse, before, after
-            )
+            _, _, _, impulse, before, after, events = split_rows(rows, self.d, self.p)
+            t = float(self.run.t0) + ticks * float(self.run.dt)
+            self.log.feed(ticks, t, impulse, before, after, events)
 
     def solution(self, plan, carry: Carry) -> Solution:
         rows, at = self.rows[: self.count], _record_steps(plan)[: self.count]
@@ -208,13 +208,16 @@ class _Kept:
         if self.count < len(self.rows) and (not len(at) or at[-1] < good):
             gap = self.run.system.gaps(self.run.time(jnp.asarray(good)), state.q)
             last = np.concatenate([state.q, state.v, gap, self.pending])  # the last good state
+            last = np.pad(last, (0, rows.shape[1] - len(last)), constant_values=-1.0)
             rows, at = np.vstack([rows, last]), np.append(at, good)
         impacts = None if self.log is None else self.log.table()
         return _solution(self.run, at, rows, carry, self.run.system, impacts)
 
 
 def _solution(run, at, rows, carry, system, impacts) -> Solution:
-    q, v, gap, impulse, before, after = split_rows(rows, len(carry.state.q), len(carry.impulse))
+    q, v, gap, impulse, before, after, events = split_rows(
+        rows, len(carry.state.q), len(carry.impulse)
+    )
     on_host = isinstance(rows, np.ndarray)
     numbers = np if on_host else jnp
     return Solution(
@@ -225,6 +228,7 @@ def _solution(run, at, rows, carry, system, impacts) -> Solution:
         impulse=impulse,
         velocity_before=before,
         velocity_after=after,
+        events=events,
         stats=jax.tree_util.tree_map(lambda x: x.item(), carry.stats) if on_host else carry.stats,
         status=carry.status,
         dt=run.dt.item() if on_host else run.dt,

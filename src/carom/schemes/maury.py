@@ -31,6 +31,7 @@ class Maury(Scheme):
     """
 
     one_restitution: ClassVar[bool] = False
+    events_per_step: ClassVar[int] = 0
 
     def start(self, world, t, q, v, dt):
         return State(t, q, v)

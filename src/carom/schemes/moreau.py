@@ -31,6 +31,7 @@ class Moreau(Scheme):
     implicit: bool = False
     newton: bool = False
     one_restitution: ClassVar[bool] = False
+    events_per_step: ClassVar[int] = 0
 
     def start(self, world, t, q, v, dt):
         return State(t, q, v)

@@ -46,6 +46,7 @@ class PaoliSchatzman(Scheme):
     tolerance: float = 1e-13
     iterations: int = 50
     one_restitution: ClassVar[bool] = True
+    events_per_step: ClassVar[int] = 0
 
     def start(self, world, t, q, v, dt):
         metric, contacts = world.metric(q), world.contacts(t, q)

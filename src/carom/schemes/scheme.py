@@ -1,6 +1,7 @@
 """What every time-stepping scheme is: a start and a step over a world."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ class State(eqx.Module):
     t: Array  # ()
     q: Array  # (d,) position
     v: Array  # (d,) velocity, right limit
+    memory: Any = None  # what else a scheme carries from step to step
 
 
 class Report(eqx.Module):
@@ -28,12 +30,17 @@ class Report(eqx.Module):
     iterations: Array  # () int, of projections and fixed point together
     contraction: Array  # () measured factor of the fixed point, 0 when there is none
     status: Status
+    fallbacks: Any = 0  # () int, intervals handed to another scheme
+    events: Any = None  # (k, 5) impacts located inside the step: time, gap, before, after, impulse
 
 
 class Scheme(eqx.Module):
     """Abstract: a scheme is its formula; ``world`` is a System, or anything with its methods."""
 
     one_restitution: eqx.AbstractClassVar[bool]  # whether e must be the same for all gaps
+    events_per_step: eqx.AbstractClassVar[
+        int
+    ]  # impacts located inside one step that a report holds
 
     @abc.abstractmethod
     def start(self, world, t: Array, q: Array, v: Array, dt: Array) -> State:

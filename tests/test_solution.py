@@ -1,0 +1,385 @@
+"""What ``solve`` hands back: fields, times between records, the table of impacts, files, pictures."""
+
+import jax
+import jax.numpy as jnp
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import carom
+from carom import Moreau, Record, Status
+from carom.errors import CaromError, RecordError, TimeError
+
+mpl.use("Agg")
+
+# A particle in the plane over a floor and beside a wall.
+SYSTEM = carom.System(
+    force=lambda t, q, v: jnp.array([0.0, -9.81]),
+    gap=lambda t, q: jnp.stack([q[1], 2.0 - q[0]]),
+    mass=[2.0, 2.0],
+    restitution=[0.5, 0.8],
+)
+RUN = {"q0": [0.0, 1.0], "v0": [2.0, 0.0], "t1": 2.0, "dt": 0.01}
+N, D, P = 201, 2, 2
+
+
+def run(**changed):
+    return carom.solve(SYSTEM, Moreau(), **(RUN | changed))
+
+
+@pytest.fixture(scope="module")
+def sol():
+    return run()
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return jax.jit(jax.vmap(lambda v0: run(v0=v0)))(jnp.array([[2.0, 0.0], [1.0, 1.0], [0.0, 3.0]]))
+
+
+# Fields.
+
+
+def test_shapes(sol):
+    assert sol.t.shape == (N,)
+    assert sol.q.shape == sol.v.shape == (N, D)
+    assert sol.gap.shape == sol.impulse.shape == (N, P)
+    assert sol.velocity_before.shape == sol.velocity_after.shape == (N, P)
+    assert len(sol) == N
+
+
+def test_arrays_are_numpy(sol):
+    for name in ("t", "q", "v", "gap", "impulse"):
+        assert isinstance(getattr(sol, name), np.ndarray)
+        assert getattr(sol, name).dtype == np.float64
+
+
+def test_what_the_fields_mean(sol):
+    assert sol.t[0] == 0.0
+    assert sol.t[-1] == 2.0
+    assert sol.q[0].tolist() == [0.0, 1.0]
+    assert np.array_equal(sol.gap, np.stack([sol.q[:, 1], 2.0 - sol.q[:, 0]], axis=1))
+    assert np.all(sol.impulse >= 0.0)
+    # momentum: 2 v' = force + the impulses, step by step
+    push = np.stack([-sol.impulse[1:, 1], sol.impulse[1:, 0]], axis=1)
+    change = 2.0 * np.diff(sol.v, axis=0) - sol.dt * np.array([0.0, -9.81])
+    assert np.allclose(change, push, rtol=0, atol=1e-12)
+
+
+def test_stats_and_status(sol):
+    assert sol.ok
+    assert bool(sol.status == Status.ok)
+    assert sol.stats.steps == N - 1
+    assert 0.0 <= sol.stats.residual < 1e-12
+    assert sol.stats.iterations > 0
+    assert sol.dt == 0.01
+    assert sol.scheme == Moreau()
+    assert sol.system is SYSTEM
+
+
+def test_no_gap():
+    free = carom.System(force=lambda t, q, v: -q)
+    sol = carom.solve(free, Moreau(), [1.0], [0.0], t1=1.0, dt=0.1)
+    assert sol.gap.shape == sol.impulse.shape == (11, 0)
+    assert len(sol.impacts) == 0
+    assert "smallest gap" not in str(sol)
+
+
+# Between the records.
+
+
+def test_at_is_linear_in_q_and_constant_in_v(sol):
+    t = np.array([0.0, 0.005, 0.0125, 1.999, 2.0])
+    q, v = sol.at(t)
+    assert q.shape == v.shape == (5, D)
+    assert np.allclose(q[1], (sol.q[0] + sol.q[1]) / 2, rtol=0, atol=1e-15)
+    assert np.allclose(q[2], 0.75 * sol.q[1] + 0.25 * sol.q[2], rtol=0, atol=1e-15)
+    assert np.array_equal(v, sol.v[[0, 0, 1, 199, 200]])
+    assert np.array_equal(q[-1], sol.q[-1])
+
+
+def test_at_one_time(sol):
+    q, v = sol.at(0.505)
+    assert q.shape == v.shape == (D,)
+    assert np.array_equal(v, sol.v[50])
+
+
+def test_at_the_side_of_a_jump(sol):
+    step = int(sol.impacts.step[0])
+    t = sol.t[step]
+    (q_left, left), (q_right, right) = sol.at(t, side="left"), sol.at(t, side="right")
+    assert np.array_equal(left, sol.v[step - 1])
+    assert np.array_equal(right, sol.v[step])
+    assert np.array_equal(sol.at(t)[1], right)
+    assert np.array_equal(q_left, q_right)
+    assert np.array_equal(sol.at(0.0, side="left")[1], sol.v[0])
+
+
+def test_at_every_recorded_time_is_the_record(sol):
+    q, v = sol.at(sol.t)
+    assert np.array_equal(q, sol.q)
+    assert np.array_equal(v, sol.v)
+    t = np.arange(N) * 0.01  # the same times, rounded otherwise
+    assert np.array_equal(sol.at(t)[1], sol.v)
+    assert np.array_equal(sol.at(t[1:], side="left")[1], sol.v[:-1])
+
+
+def test_at_outside(sol):
+    for t in (-0.1, 2.1, [1.0, 3.0]):
+        with pytest.raises(TimeError, match=r"outside the recorded \[0, 2\]"):
+            sol.at(t)
+
+
+def test_at_a_wrong_side(sol):
+    with pytest.raises(RecordError, match="'middle'.*'left' or 'right'"):
+        sol.at(1.0, side="middle")
+    with pytest.raises(TypeError):
+        sol.at(1.0, "left")
+
+
+# Impacts.
+
+
+def test_impact_columns(sol):
+    table = sol.impacts
+    assert table.dtype.names == (
+        "time",
+        "constraint",
+        "velocity_before",
+        "velocity_after",
+        "impulse",
+        "step",
+    )
+    assert np.array_equal(table.time, table["time"])
+    assert np.all(np.diff(table.time) >= 0.0)
+    assert np.allclose(table.time, sol.t[table.step], rtol=0, atol=1e-14)
+    assert set(table.constraint) == {0, 1}
+
+
+def test_impacts_obey_the_law(sol):
+    table, e = sol.impacts, np.array([0.5, 0.8])
+    hard = table[table.velocity_before < -0.5]
+    assert len(hard) >= 3
+    assert np.allclose(hard.velocity_after, -e[hard.constraint] * hard.velocity_before, rtol=0.1)
+    gained = 2.0 * (hard.velocity_after - hard.velocity_before)  # both normals are of length 1
+    assert np.allclose(hard.impulse, gained, rtol=0.05)
+
+
+def test_first_impacts_are_where_they_should_be(sol):
+    floor = sol.impacts[sol.impacts.constraint == 0]
+    wall = sol.impacts[sol.impacts.constraint == 1]
+    assert floor.time[0] == pytest.approx(np.sqrt(2 / 9.81), abs=0.02)
+    assert wall.time[0] == pytest.approx(1.0, abs=0.02)
+    assert wall.velocity_before[0] == pytest.approx(-2.0)
+    assert wall.velocity_after[0] == pytest.approx(1.6)
+    assert wall.impulse[0] == pytest.approx(2.0 * 3.6)
+
+
+# Text.
+
+
+def test_str(sol):
+    text = str(sol)
+    assert text.startswith("Moreau")
+    assert "200 steps of 0.01 to t = 2, ok" in text
+    for line in ("smallest gap", "total impulse", "KKT residual", "impacts", "restitution law"):
+        assert line in text
+    assert f"impacts                 {len(sol.impacts)}" in text
+
+
+def test_repr(sol, batch):
+    assert repr(sol) == f"<Solution of {Moreau()}: t (201,), q (201, 2), {sol.status}>"
+    assert "(3, 201, 2)" in repr(batch)
+
+
+@pytest.mark.xfail(strict=True, raises=RecordError, reason="print of a batch raises")
+def test_str_of_a_batch(batch):
+    assert "3" in str(batch)
+
+
+# A batch.
+
+
+def test_batch_shapes(batch):
+    assert batch.t.shape == (3, N)
+    assert batch.q.shape == (3, N, D)
+    assert batch.impulse.shape == (3, N, P)
+    assert len(batch) == 3
+    assert batch.ok
+    assert batch.system is None
+
+
+def test_a_member_is_a_solution(batch):
+    one = batch[1]
+    assert one.q.shape == (N, D)
+    assert len(one) == N
+    assert one.ok
+    assert int(one.stats.steps) == N - 1
+    alone = run(v0=[1.0, 1.0])
+    assert np.allclose(one.q, alone.q, rtol=0, atol=1e-12)
+    assert np.array_equal(one.impacts.step, alone.impacts.step)
+    assert np.allclose(one.impacts.impulse, alone.impacts.impulse, rtol=1e-10)
+    assert np.allclose(one.at(1.005)[0], alone.at(1.005)[0], rtol=0, atol=1e-12)
+    assert "ok" in str(one)
+
+
+def test_part_of_a_batch(batch):
+    part = batch[1:]
+    assert part.q.shape == (2, N, D)
+    assert np.array_equal(part[0].q, batch[1].q)
+    assert np.array_equal(batch[-1].q, batch[2].q)
+
+
+def test_members_are_iterable(batch):
+    assert len([member for member in batch]) == 3  # noqa: C416
+
+
+def test_a_member_that_does_not_exist(batch):
+    with pytest.raises(IndexError):
+        batch[3]
+
+
+def test_a_batch_is_not_one_solution(batch):
+    for use in (
+        lambda: batch.impacts,
+        lambda: batch.at(1.0),
+        lambda: batch.plot(),
+    ):
+        with pytest.raises(RecordError, match=r"index it first, sol\[i\]"):
+            use()
+
+
+def test_one_solution_is_not_a_batch(sol):
+    with pytest.raises(RecordError, match="not a batch"):
+        sol[0]
+
+
+def test_the_status_of_a_batch_that_differs_needs_an_index():
+    def broken_at(when):
+        return carom.System(force=lambda t, q, v: jnp.where(t > when, jnp.nan, 0.0) * q)
+
+    batch = jax.jit(
+        jax.vmap(lambda w: carom.solve(broken_at(w), Moreau(), [1.0], [0.0], t1=1.0, dt=0.1))
+    )(jnp.array([0.5, 2.0]))
+    assert not batch.ok
+    assert np.asarray(batch.status == Status.ok).tolist() == [False, True]
+    with pytest.raises(CaromError, match="Index the batch"):
+        carom.status.name_of(batch.status)
+
+
+# Files.
+
+FIELDS = ("t", "q", "v", "gap", "impulse", "velocity_before", "velocity_after")
+
+
+def assert_same(a, b):
+    for name in FIELDS:
+        x, y = getattr(a, name), getattr(b, name)
+        assert (x is None and y is None) or np.array_equal(x, y)
+    for name in ("steps", "residual", "iterations", "contraction"):
+        assert np.array_equal(getattr(a.stats, name), getattr(b.stats, name))
+    assert np.array_equal(a.status == Status.ok, b.status == Status.ok)
+    assert np.ravel(a.dt)[0] == b.dt
+
+
+@pytest.mark.parametrize("record", [{}, {"every": 7}, {"every": 7, "impacts": True}])
+def test_save_and_load(record, tmp_path):
+    path = tmp_path / "motion.nc"
+    sol = run(record=Record(**record))
+    sol.save(path)
+    back = carom.load(path)
+    assert_same(sol, back)
+    assert str(back.scheme) == str(sol.scheme)
+    assert back.system is None
+    if record == {"every": 7}:
+        with pytest.raises(RecordError):
+            _ = back.impacts
+    else:
+        assert np.array_equal(back.impacts, sol.impacts)
+        assert back.impacts.time[0] == sol.impacts.time[0]
+    assert np.array_equal(back.at(0.5)[0], sol.at(0.5)[0])
+    assert "ok" in str(back)
+
+
+def test_record_path_saves(tmp_path):
+    path = tmp_path / "motion.nc"
+    assert_same(run(record=Record(path)), carom.load(path))
+    run(record=Record(str(path), final=True))  # written over
+    assert len(carom.load(str(path))) == 1
+
+
+def test_save_and_load_a_batch(batch, tmp_path):
+    path = tmp_path / "batch.nc"
+    batch.save(path)
+    back = carom.load(path)
+    assert_same(batch, back)
+    assert len(back) == 3
+    assert_same(back[1], batch[1])
+    assert np.array_equal(back[1].impacts, batch[1].impacts)
+
+
+def test_save_a_batch_of_batches(tmp_path):
+    e = jnp.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
+
+    def member(e):
+        system = carom.System(force=SYSTEM.force, gap=SYSTEM.gap, restitution=e)
+        return carom.solve(system, Moreau(), **RUN)
+
+    grid = jax.jit(jax.vmap(jax.vmap(member)))(e)
+    assert grid.q.shape == (2, 3, N, D)
+    assert grid[1][2].q.shape == (N, D)
+    grid.save(tmp_path / "grid.nc")
+    assert_same(carom.load(tmp_path / "grid.nc"), grid)
+
+
+def test_to_xarray(sol):
+    data = sol.to_xarray()
+    assert data.q.dims == data.v.dims == ("time", "coordinate")
+    assert data.gap.dims == data.impulse.dims == ("time", "constraint")
+    assert np.array_equal(data.time, sol.t)
+    assert np.array_equal(data.q, sol.q)
+    assert data.q.sel(time=1.0, method="nearest").shape == (D,)
+    assert data.impact_time.dims == ("impact",)
+    assert np.array_equal(data.impact_impulse, sol.impacts.impulse)
+    assert int(data.stats_steps) == N - 1
+    assert data.attrs["dt"] == 0.01
+    assert data.attrs["scheme"] == str(Moreau())
+    assert data.attrs["status_text"] == "ok"
+
+
+def test_batch_to_xarray(batch):
+    data = batch.to_xarray()
+    assert data.q.dims == ("member", "time", "coordinate")
+    assert data.t.dims == ("member", "time")
+    assert data.stats_steps.dims == data.status.dims == ("member",)
+    assert np.array_equal(data.q.isel(member=1), batch[1].q)
+
+
+def test_a_file_that_xarray_reads(sol, tmp_path):
+    import xarray
+
+    sol.save(tmp_path / "motion.nc")
+    with xarray.open_dataset(tmp_path / "motion.nc", engine="h5netcdf") as data:
+        assert np.array_equal(data.q, sol.q)
+
+
+# Pictures.
+
+
+def test_plot_makes_four_axes(sol):
+    axes = sol.plot()
+    assert len(axes) == 4
+    assert all(isinstance(axis, mpl.axes.Axes) for axis in axes)
+    assert [axis.get_ylabel() for axis in axes] == ["position q", "velocity v", "gap", "impulse"]
+    assert np.array_equal(axes[0].lines[1].get_ydata(), sol.q[:, 1])
+    assert axes[-1].get_xlabel() == "time"
+    mpl.pyplot.close("all")
+
+
+def test_plot_takes_axes(sol):
+    figure, given = mpl.pyplot.subplots(2, 2)
+    axes = sol.plot(given)
+    assert list(axes) == list(given.ravel())
+    assert all(axis.figure is figure for axis in axes)
+    assert len(mpl.pyplot.get_fignums()) == 1
+    mpl.pyplot.close("all")
