@@ -509,7 +509,7 @@ def _energy(m):
     mean_v, dv = (m.v[1:] + m.v[:-1]) / 2, np.diff(m.v, axis=0)
     work = np.sum(m.over.force * np.diff(m.q, axis=0), axis=1) + m.over.inertia
     moving = np.sum(m.lam[1:] * (m.at.rate[1:] + m.at.rate[:-1]) / 2, axis=1)
-    loss = np.sum((1 - m.e) / 2 * np.maximum(-m.before, 0.0) * m.lam[1:], axis=1)
+    loss = np.sum((m.e - 1) / 2 * m.before * m.lam[1:], axis=1)
     found = np.abs(np.cumsum(np.diff(m.at.energy) - work + moving + loss))
     found[np.any(m.split, axis=1)] = 0.0  # in the middle of an impact
 

@@ -195,6 +195,7 @@ class _Watch(eqx.Module):
     gap: Array  # (p,)
     w: Array  # (p,) normal velocity
     lam: Array  # (p,) multiplier on A, 0 elsewhere
+    departs: Array  # (p,) w, or where it is zero its derivative: which way the gap will go
     rounding: Array  # (p,) below which a gap is zero
 
 
@@ -219,8 +220,10 @@ class _Flow(eqx.Module):
     def watch(self, t, y):
         q, v, _ = self.split(y)
         contacts = self.world.contacts(t, q)
-        rounding = _SAME * _size(contacts, q)
-        return _Watch(contacts.gap, contacts.velocity(v), self.multiplier(t, q, v), rounding)
+        w, (a, lam) = contacts.velocity(v), self._accelerated(t, q, v)
+        still = jnp.abs(w) <= _SAME * _speed(contacts, v)
+        departs = jnp.where(still, self.second(t, q, v, a), w)
+        return _Watch(contacts.gap, w, lam, departs, _SAME * _size(contacts, q))
 
     def second(self, t, q, v, a):
         """d^2 g / dt^2 along an acceleration a."""
@@ -318,15 +321,18 @@ def _happening(start, end, mode, h):
 def _first_event(flow, at, t, start, happening, h):
     """The length of the step at which the first thing happens: regula falsi (Illinois)."""
 
-    def ahead(length):  # positive before the first event
-        now = flow.watch(t + length, at(length))
-        gap = jnp.where(happening.leaving, (now.gap - start.gap) / length, now.gap)
+    def first(gap, now):  # positive before the first event
         signs = (
             jnp.where(happening.impact, gap, jnp.inf),
             jnp.where(happening.near_miss, -now.w, jnp.inf),
             jnp.where(happening.release, now.lam, jnp.inf),
         )
         return jnp.min(jnp.stack(signs))
+
+    def ahead(length):  # the zero that a leaving gap starts from is divided out
+        now = flow.watch(t + length, at(length))
+        gap = jnp.where(happening.leaving, (now.gap - start.gap) / length, now.gap)
+        return first(gap, now)
 
     step = 4e-16 * (jnp.abs(t) + h)  # the finest distinction of two times
 
@@ -351,11 +357,10 @@ def _first_event(flow, at, t, start, happening, h):
             turns + 1,
         )
 
-    low = 1e-9 * h
-    f_low, f_high = ahead(low), ahead(h)
-    loop = (low, h, f_low, f_high, jnp.array(0), jnp.array(0))
+    at_once = first(jnp.where(happening.leaving, start.departs, start.gap), start)
+    loop = (jnp.zeros(()), h, at_once, ahead(h), jnp.array(0), jnp.array(0))
     found = jax.lax.while_loop(unfinished, turn, loop)[1]
-    return jnp.where(f_low <= 0.0, 0.0, found)
+    return jnp.where(at_once <= 0.0, 0.0, found)
 
 
 def _logged(s, t, before, after, blow):
