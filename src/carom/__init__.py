@@ -9,6 +9,7 @@ from carom.schemes.event_driven import EventDriven
 from carom.schemes.maury import Maury
 from carom.schemes.moreau import Moreau
 from carom.schemes.paoli_schatzman import PaoliSchatzman
+from carom.schemes.penalty import Penalty
 from carom.solution import Solution, load
 from carom.solve import solve
 from carom.status import Status
@@ -21,6 +22,7 @@ __all__ = [
     "Maury",
     "Moreau",
     "PaoliSchatzman",
+    "Penalty",
     "Record",
     "Solution",
     "Status",

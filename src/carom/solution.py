@@ -21,12 +21,14 @@ class Stats(eqx.Module):
     residual: Any  # () worst measured residual of a projection or fixed point, relative
     iterations: Any  # () int, of projections and fixed points, in all
     contraction: Any  # () largest measured contraction factor of a fixed point
+    penetration: Any  # () largest overlap inside a step (Penalty), where the records may miss it
     fallbacks: Any  # () int, intervals handed to another scheme (EventDriven)
 
     @staticmethod
     def start(impact) -> "Stats":
         """Before the first step, after the impact at t0."""
-        return Stats(jnp.array(0), impact.residual, impact.iterations, jnp.zeros(()), jnp.array(0))
+        zero, none = jnp.zeros(()), jnp.array(0)
+        return Stats(none, impact.residual, impact.iterations, zero, zero, none)
 
     def after(self, report, good) -> "Stats":
         """With one more step."""
@@ -36,6 +38,7 @@ class Stats(eqx.Module):
             residual=jnp.where(good, worst, self.residual),
             iterations=self.iterations + report.iterations,
             contraction=jnp.maximum(self.contraction, report.contraction),
+            penetration=jnp.maximum(self.penetration, report.penetration),
             fallbacks=self.fallbacks + report.fallbacks,
         )
 
@@ -194,7 +197,7 @@ _AXES = {
     "velocity_before": "constraint",
     "velocity_after": "constraint",
 }
-_STATS = ("steps", "residual", "iterations", "contraction", "fallbacks")
+_STATS = ("steps", "residual", "iterations", "contraction", "penetration", "fallbacks")
 
 
 def load(path: str | os.PathLike) -> Solution:

@@ -3,14 +3,13 @@
 from typing import ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import Array
 
-from carom.metric import logarithm, product
+from carom.projection.nearest import nearest
 from carom.schemes.fixed_point import fixed_point
 from carom.schemes.scheme import Report, Scheme, State, contact_status
-from carom.status import Status, failing, first_failure
+from carom.status import Status, first_failure
 from carom.system import Contacts
 
 
@@ -29,10 +28,8 @@ class PaoliSchatzman(Scheme):
 
     P_K is the nearest point of K = { g >= 0 } in the metric frozen at U^m, or with
     ``geodesics=True`` in the Riemannian distance of M(q) (PS99's own); the two differ by second
-    order in the distance, which is O(h).  K is re-linearised until the point is on it: x is
-    P_K(W) when, to ``tolerance``,
-
-        M (x - W) = grad g(x)^T lam,    0 <= lam  perp  g(x) >= 0.                            (5)
+    order in the distance, which is O(h).  K is re-linearised until the point is on it, to
+    ``tolerance``, at most ``iterations`` times.
 
     A moving K is taken at the time (t_{m+1} + e t_{m-1}) / (1+e) of the mean that must lie in it:
     the only choice for which a steady motion of K is a change of frame.
@@ -63,7 +60,15 @@ class PaoliSchatzman(Scheme):
         def velocity(v1):
             F = metric.solve(world.forces(t1, q1, 0.5 * (v1 + v)))  # (4)
             W = q1 + ((1.0 - e) * dt * v + dt**2 * F) / (1.0 + e)  # (1)
-            P = self._nearest(world, metric, t_mean, W)
+            P = nearest(
+                world,
+                metric,
+                t_mean,
+                W,
+                tolerance=self.tolerance,
+                iterations=self.iterations,
+                geodesics=self.geodesics,
+            )
             v1 = v + dt * F + (1.0 + e) * P.shift / dt  # (2)
             impulse = (1.0 + e) * P.lam / dt
             return _Velocity(v1, impulse, P.residual, P.iterations, P.status, P.contacts)
@@ -84,57 +89,6 @@ class PaoliSchatzman(Scheme):
             ),
         )
 
-    def _nearest(self, world, metric, t, W):
-        """P_K(W), by projecting onto K linearised at the last iterate until (5) holds."""
-
-        geodesics = self.geodesics and callable(world.mass)
-
-        def near(x):  # the metric in which W is seen from x
-            return world.metric(x) if geodesics else metric
-
-        def turn(P):  # g(x) + grad g(x) . y >= 0, in the displacement y from x = W + shift
-            every = jnp.ones(P.contacts.gap.shape, bool)
-            y = world.project(near(W + P.shift), P.back, P.contacts, P.contacts.gap, every)
-            shift, lam = P.shift + y.point, y.multipliers
-            x = W + shift
-            back = logarithm(world.mass, x, W) if geodesics else -shift
-            contacts = world.contacts(t, x)
-            residual = _residual(near(x), back, lam, contacts, W)
-            return _Nearest(shift, back, lam, residual, P.iterations + 1, y.status, contacts)
-
-        def unfinished(P):
-            outside = (P.iterations == 0) & jnp.any(P.contacts.gap < 0.0)
-            more = (P.residual > self.tolerance) & (P.iterations < self.iterations)
-            return (outside | more) & (P.status == Status.ok)
-
-        zero, contacts = jnp.zeros_like(W), world.contacts(t, W)
-        start = _Nearest(
-            zero,
-            zero,
-            jnp.zeros_like(contacts.gap),
-            jnp.zeros(()),
-            jnp.array(0),
-            Status.ok,
-            contacts,
-        )
-        P = jax.lax.while_loop(unfinished, turn, start)
-        stuck = failing(P.residual > _ROUNDING_SLACK * self.tolerance, Status.unconverged)
-        return eqx.tree_at(lambda P: P.status, P, first_failure(P.status, stuck))
-
-
-# A gap that cancels large numbers stops the iteration short of the tolerance; this much is let by.
-_ROUNDING_SLACK = 1e3
-
-
-class _Nearest(eqx.Module):
-    shift: Array  # (d,) P_K(W) - W
-    back: Array  # (d,) W as a tangent vector at P_K(W): -shift, or the geodesic's velocity
-    lam: Array  # (p,)
-    residual: Array  # () of (5), relative
-    iterations: Array
-    status: Status
-    contacts: Contacts  # at P_K(W)
-
 
 class _Velocity(eqx.Module):
     point: Array  # (d,) V^m
@@ -143,13 +97,3 @@ class _Velocity(eqx.Module):
     iterations: Array
     status: Status
     contacts: Contacts
-
-
-def _residual(metric, back, lam, contacts, W):
-    """The largest violation of (5), relative to |W| in the units of each clause."""
-    size = jnp.abs(W) + jnp.abs(back)
-    balance = jnp.max(jnp.abs(metric.apply(back) + product(contacts.rows.T, lam)))
-    balance_scale = jnp.maximum(jnp.max(metric.apply(size)), 1e-300)
-    gap = contacts.gap / jnp.maximum(product(jnp.abs(contacts.rows), size), 1e-300)
-    off = jnp.where(lam > 0.0, jnp.abs(gap), jnp.maximum(-gap, 0.0))
-    return jnp.maximum(balance / balance_scale, jnp.max(off, initial=0.0))

@@ -30,6 +30,7 @@ class Report(eqx.Module):
     iterations: Array  # () int, of projections and fixed point together
     contraction: Array  # () measured factor of the fixed point, 0 when there is none
     status: Status
+    penetration: Any = 0.0  # () largest overlap inside the step (Penalty)
     fallbacks: Any = 0  # () int, intervals handed to another scheme
     events: Any = None  # (k, 5) impacts located inside the step: time, gap, before, after, impulse
 

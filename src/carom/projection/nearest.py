@@ -1,0 +1,76 @@
+"""The nearest point of the admissible set, curved boundaries included."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from carom.metric import logarithm, product
+from carom.status import Status, failing, first_failure
+
+# A gap that cancels large numbers stops the iteration short of the tolerance; this much is let by.
+_ROUNDING_SLACK = 1e3
+
+
+class Nearest(eqx.Module):
+    """P_K(W), as its distance from W."""
+
+    shift: Array  # (d,) P_K(W) - W
+    back: Array  # (d,) W as a tangent vector at P_K(W): -shift, or the velocity of the geodesic
+    lam: Array  # (p,) multipliers
+    residual: Array  # () of (1), relative
+    iterations: Array
+    status: Status
+    contacts: Any  # at P_K(W)
+
+
+def nearest(
+    world, metric, t: Array, W: Array, *, tolerance: float, iterations: int, geodesics: bool = False
+) -> Nearest:
+    """The point x of K = { g(t, .) >= 0 } nearest to W.
+
+        M (x - W) = grad g(x)^T lam,    0 <= lam  perp  g(x) >= 0                             (1)
+
+    in the given ``metric``; with ``geodesics``, in the Riemannian distance of M(q): M = M(x) and
+    x - W is minus the initial velocity of the geodesic from x to W.  W is projected onto K
+    linearised at the last iterate until (1) holds to ``tolerance``, relative to the size of W; the
+    error falls by a factor of the order of curvature times distance each time.
+    """
+    curved = geodesics and callable(world.mass)
+
+    def near(x):  # the metric in which W is seen from x
+        return world.metric(x) if curved else metric
+
+    def turn(P):  # g(x) + grad g(x) . y >= 0, in the displacement y from x = W + shift
+        every = jnp.ones(P.contacts.gap.shape, bool)
+        y = world.project(near(W + P.shift), P.back, P.contacts, P.contacts.gap, every)
+        shift = P.shift + y.point
+        x = W + shift
+        back = logarithm(world.mass, x, W) if curved else -shift
+        contacts = world.contacts(t, x)
+        residual = _residual(near(x), back, y.multipliers, contacts, W)
+        return Nearest(shift, back, y.multipliers, residual, P.iterations + 1, y.status, contacts)
+
+    def unfinished(P):
+        outside = (P.iterations == 0) & jnp.any(P.contacts.gap < 0.0)
+        more = (P.residual > tolerance) & (P.iterations < iterations)
+        return (outside | more) & (P.status == Status.ok)
+
+    zero, contacts = jnp.zeros_like(W), world.contacts(t, W)
+    lam = jnp.zeros_like(contacts.gap)
+    start = Nearest(zero, zero, lam, jnp.zeros(()), jnp.array(0), Status.ok, contacts)
+    P = jax.lax.while_loop(unfinished, turn, start)
+    stuck = failing(P.residual > _ROUNDING_SLACK * tolerance, Status.unconverged)
+    return eqx.tree_at(lambda P: P.status, P, first_failure(P.status, stuck))
+
+
+def _residual(metric, back, lam, contacts, W):
+    """The largest violation of (1), relative to |W| in the units of each clause."""
+    size = jnp.abs(W) + jnp.abs(back)
+    balance = jnp.max(jnp.abs(metric.apply(back) + product(contacts.rows.T, lam)))
+    balance_scale = jnp.maximum(jnp.max(metric.apply(size)), 1e-300)
+    gap = contacts.gap / jnp.maximum(product(jnp.abs(contacts.rows), size), 1e-300)
+    off = jnp.where(lam > 0.0, jnp.abs(gap), jnp.maximum(-gap, 0.0))
+    return jnp.maximum(balance / balance_scale, jnp.max(off, initial=0.0))

@@ -1,0 +1,174 @@
+"""The penalty method of Paoli and Schatzman: a viscoelastic wall."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.core import Tracer
+
+from carom.errors import CaromError
+from carom.metric import product
+from carom.projection.nearest import nearest
+from carom.schemes.runge_kutta import RungeKutta
+from carom.schemes.scheme import Report, Scheme, State
+from carom.status import Status, failing, first_failure
+
+_TURNS = 1_000_000  # steps of the method in one step of the caller
+_IN_CONTACT = 0.05  # of the duration of a contact: the longest step inside one
+
+
+class PenaltyError(CaromError, ValueError):
+    """The wall of Penalty is not described by one positive number."""
+
+
+def _number(x):
+    return None if x is None else jnp.asarray(x, float)
+
+
+class Penalty(Scheme):
+    """The penalised system (PS93): dt is the spacing of the records, not of the steps.
+
+        q'' = M^-1 f - x / lam - (2 eps / sqrt(lam)) <x, v> x / |x|^2,    x = q - P_K q         (1)
+        e = exp(-pi eps / sqrt(1 - eps^2)),   eps = -ln e / sqrt(pi^2 + ln(e)^2)                (2)
+
+    with P_K, <,> and |.| in the kinetic metric; both terms act until the state is back in K.
+    With M x = -grad g^T mu, mu >= 0, and w = d_t g + grad g . v the relative normal velocity (so
+    that K may move), the push on gap i is
+
+        mu_i ( 1/lam - (2 eps / sqrt(lam)) (mu . w) / |x|^2 ).                                  (3)
+
+    A contact lasts pi sqrt(lam) / sqrt(1 - eps^2); give ``lam``, or that ``duration``.  As lam
+    goes to 0 the motion tends to that of the impact law, with an error of O(sqrt(lam)), and the
+    work grows as 1 / sqrt(lam).  The push can be a pull just before release: PS93's wall lets go
+    by position, not by force.  e = 0 is the limit eps = 1, critical damping: the normal velocity
+    dies out within some sqrt(lam) and the point leaves K's boundary only when the force pulls it.
+
+    The flow is an explicit Runge-Kutta method of order 8 with steps of its own, to ``rtol`` and
+    ``atol``, at most a twentieth of a contact inside a contact and at most half the way to the
+    wall before it.  ``stats.penetration`` is the largest overlap, ``stats.iterations`` the number
+    of steps.
+    """
+
+    lam: Array | None = eqx.field(default=None, converter=_number)
+    duration: Array | None = eqx.field(default=None, converter=_number)
+    rtol: float = 1e-8
+    atol: float = 1e-11
+    one_restitution: ClassVar[bool] = True
+    events_per_step: ClassVar[int] = 0
+
+    def __check_init__(self):
+        given = [x for x in (self.lam, self.duration) if x is not None]
+        known = [x for x in given if not isinstance(x, Tracer)]
+        if len(given) != 1 or not all(x.ndim == 0 and x > 0.0 for x in known):
+            raise PenaltyError(
+                f"Penalty has lam={self.lam}, duration={self.duration}: give one of them, positive"
+            )
+
+    def start(self, world, t, q, v, dt):
+        return State(t, q, v, jnp.asarray(dt))
+
+    def step(self, world, state, dt):
+        method, wall = RungeKutta(), self._wall(world, state.q.shape[0])
+        t1 = state.t + dt
+        p = world.gaps(state.t, state.q).shape[0]
+        y = jnp.concatenate([state.q, state.v, jnp.zeros(p)])
+        loop = _Loop(state.t, y, state.memory, jnp.zeros(()), jnp.array(0), Status.ok)
+        loop = jax.lax.while_loop(
+            lambda s: (s.t < t1) & (s.turns < _TURNS) & (s.status == Status.ok),
+            lambda s: self._turn(wall, method, s, t1),
+            loop,
+        )
+        q, v, push = wall.split(loop.y)
+        late = failing(loop.t < t1, Status.unconverged)
+        return State(t1, q, v, loop.h), Report(
+            impulse=push,
+            before=world.contacts(state.t, state.q).velocity(state.v),
+            after=world.contacts(t1, q).velocity(v),
+            residual=jnp.zeros(()),
+            iterations=loop.turns,
+            contraction=jnp.zeros(()),
+            status=first_failure(loop.status, late),
+            penetration=loop.penetration,
+        )
+
+    def _wall(self, world, d):
+        e = world.restitutions(1)[0]
+        log = jnp.log(jnp.where(e > 0.0, e, 1.0))
+        eps = jnp.where(e > 0.0, -log / jnp.sqrt(jnp.pi**2 + log**2), 1.0)  # (2)
+        slow = jnp.sqrt(jnp.maximum(1.0 - eps**2, 1e-4))  # critical damping never ends
+        if self.duration is not None:
+            root = self.duration * slow / jnp.pi
+        else:
+            root = jnp.sqrt(jnp.asarray(self.lam))
+        return _Wall(world, d, eps, root, jnp.pi * root / slow)
+
+    def _turn(self, wall, method, s, t1):
+        """One step of the method."""
+        h = jnp.minimum(jnp.minimum(s.h, wall.reach(s.t, s.y)), t1 - s.t)
+        y1, error = method.step(wall.rate, s.t, s.y, h)
+        d = 2 * wall.d
+        scale = self.atol + self.rtol * jnp.maximum(jnp.abs(s.y), jnp.abs(y1))[:d]
+        error = jnp.max(jnp.abs(error[:d]) / scale)
+        good = error <= 1.0
+        # the jump of (3) at the wall is not smooth at any h: let it by at the finest step
+        finest = h <= 1e-3 * _IN_CONTACT * wall.duration
+        taken = good | (finest & jnp.isfinite(error))
+        proposed = jnp.where(jnp.isfinite(error), method.next_step(h, error), 0.2 * h)
+        proposed = jnp.where(good & (h < s.h), jnp.maximum(proposed, s.h), proposed)
+        t = jnp.where(taken, jnp.where(s.t + h >= t1, t1, s.t + h), s.t)
+        y = jnp.where(taken, y1, s.y)
+        deepest = jnp.max(-wall.world.gaps(t, wall.split(y)[0]), initial=0.0)
+        broken = ~jnp.isfinite(error) & (h < 1e-13 * (jnp.abs(s.t) + jnp.abs(t1)))
+        return _Loop(
+            t,
+            y,
+            proposed,
+            jnp.maximum(s.penetration, deepest),
+            s.turns + 1,
+            failing(broken, Status.nonfinite),
+        )
+
+
+class _Loop(eqx.Module):
+    t: Array
+    y: Array  # q, v and the impulses since the start of the step
+    h: Array
+    penetration: Array
+    turns: Array
+    status: Status
+
+
+class _Wall(eqx.Module):
+    """The smooth right-hand side of (1)."""
+
+    world: Any
+    d: int  # degrees of freedom
+    eps: Array
+    root: Array  # sqrt(lam)
+    duration: Array  # of a contact
+
+    def split(self, y):
+        return y[: self.d], y[self.d : 2 * self.d], y[2 * self.d :]
+
+    def rate(self, t, y):
+        q, v, _ = self.split(y)
+        metric = self.world.metric(q)
+        P = nearest(self.world, metric, t, q, tolerance=1e-13, iterations=50)
+        square = jnp.sum(P.shift * metric.apply(P.shift))
+        damping = jnp.sum(P.lam * P.contacts.velocity(v)) / jnp.where(square > 0.0, square, 1.0)
+        push = P.lam * (1.0 / self.root - 2.0 * self.eps * damping) / self.root  # (3)
+        reaction = product(P.contacts.rows.T, push)
+        a = metric.solve(self.world.forces(t, q, v) + reaction)
+        return jnp.concatenate([v, a, push])
+
+    def reach(self, t, y):
+        """The longest step that does not run into a contact unseen."""
+        q, v, _ = self.split(y)
+        contacts = self.world.contacts(t, q)
+        w = contacts.velocity(v)
+        way = jnp.where(w < 0.0, -0.5 * contacts.gap / jnp.where(w < 0.0, w, -1.0), jnp.inf)
+        floor = _IN_CONTACT * self.duration
+        way = jnp.where(contacts.gap > 0.0, jnp.maximum(way, floor), floor)
+        return jnp.min(way, initial=jnp.inf)
