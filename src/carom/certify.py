@@ -354,9 +354,21 @@ class _Measured:
         return dv + self.H * np.maximum(*_ends(a)) + self.norm.velocity(self.at.kick[1:])
 
     @cached_property
+    def lifted(self):
+        """(m,) how far a gap that was entered may have been set back, as a distance."""
+        depth = np.maximum(-self.at.gap, 0.0) / np.sqrt(np.maximum(self.at.inverse_mass, 1e-300))
+        return np.max(np.maximum(-np.diff(depth, axis=0), 0.0), axis=1, initial=0.0)
+
+    @cached_property
+    def stray(self):
+        """(m,) what the position may be off by in a step."""
+        return self.h * self.jump + self.lifted + self.H * self.small_v
+
+    @cached_property
     def quiet(self):
-        """(m,) bool: no contact in the step nor beside it, and not the first."""
-        return ~(_widest(np.any(self.pushes, axis=1)) | self.first)
+        """(m,) bool: no contact in the step nor beside it, nothing lifted, and not the first."""
+        loud = np.any(self.pushes, axis=1) | (self.lifted > 0.0)
+        return ~(_widest(loud) | self.first)
 
     @cached_property
     def first(self):
@@ -466,13 +478,12 @@ def _shifted(x, norm):
 
 
 def _kinematics(m):
-    bound = m.h * m.jump + m.H * m.small_v
-    return m.norm.velocity(_moved(m)), _MARGIN * bound, m.t[1:]
+    return m.norm.velocity(_moved(m)), _MARGIN * m.stray, m.t[1:]
 
 
 def _kinematics_run(m):
     shift = (m.h * m.quiet)[:, None] * np.diff(m.v, axis=0)
-    loud = np.cumsum(np.where(m.quiet, 0.0, m.h * m.jump) + m.H * m.small_v)
+    loud = np.cumsum(np.where(m.quiet, m.H * m.small_v, m.stray))
     found = m.norm.velocity(np.cumsum(_moved(m), axis=0))
     return found, _MARGIN * (_shifted(shift, m.norm.velocity) + loud), m.t[1:]
 
@@ -518,7 +529,7 @@ def _energy(m):
     shifts += [m.h * np.sum(m.over.force * dv, axis=1)]
     quiet = sum(_shifted(np.where(m.quiet, x, 0.0), np.abs) for x in shifts)
     speed = np.maximum(*_ends(m.norm.velocity(m.v)))
-    loud = speed * m.balance + m.h * m.norm.momentum(m.over.force) * m.jump
+    loud = speed * m.balance + m.norm.momentum(m.over.force) * m.stray
     loud += np.sum(m.lam[1:] * m.law_bound, axis=1)
     rounding = speed * m.small_v + m.tolerance * m.size_v**2
     return found, _MARGIN * (quiet + np.cumsum(np.where(m.quiet, rounding, loud))), m.t[1:]

@@ -1,6 +1,7 @@
 """Checks of what a user hands to ``solve``: each failure names the value and the remedy."""
 
 import math
+import os
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +10,27 @@ from jax import Array
 from jax.core import Tracer
 
 from carom import errors
+from carom.record import Record
+from carom.schemes.scheme import Scheme
 from carom.status import Status, exception_of, text_of
-from carom.system import check_definite
+from carom.system import System, check_definite
+
+
+def check_kinds(system, scheme, record) -> None:
+    """Refuse what is not a System, a scheme, a Record, and a file that cannot be written."""
+    if not isinstance(system, System):
+        raise errors.KindError(f"the first argument is {system!r}; it must be a carom.System")
+    if not isinstance(scheme, Scheme):
+        raise errors.KindError(f"scheme is {scheme!r}; give one such as carom.Moreau()")
+    if not isinstance(record, Record):
+        raise errors.KindError(f"record is {record!r}; give one such as carom.Record(every=10)")
+    if record.path is not None:
+        folder = os.path.dirname(os.path.abspath(record.path))
+        if not os.access(folder, os.W_OK):
+            raise errors.RecordError(
+                f"cannot write {os.fspath(record.path)!r}: the folder {folder!r} does not exist or "
+                "is read-only. Make it first, or choose another path"
+            )
 
 
 def checked_times(t0, t1, dt) -> tuple[float, int, float]:
@@ -42,6 +62,9 @@ def checked_vectors(q0, v0) -> tuple[Array, Array]:
             f"q0 has shape {q0.shape} and v0 {v0.shape}; both must be (d,). For many initial "
             "states use jax.vmap"
         )
+    for name, value in (("q0", q0), ("v0", v0)):
+        if not isinstance(value, Tracer) and not np.all(np.isfinite(value)):
+            raise errors.NonFiniteError(f"{name} is {value}; it must be finite")
     return q0, v0
 
 

@@ -13,6 +13,10 @@ class CaromError(Exception):
     )
 
 
+class KindError(CaromError, TypeError):
+    """An argument is not the kind of object that is wanted."""
+
+
 class ShapeError(CaromError, ValueError):
     """An array or a function's result has the wrong shape."""
 
@@ -35,6 +39,10 @@ class TimeError(CaromError, ValueError):
 
 class RecordError(CaromError, ValueError):
     """What is asked of a solution was not recorded, or a Record contradicts itself."""
+
+
+class PenaltyError(CaromError, ValueError):
+    """The wall of Penalty is not described by one positive number."""
 
 
 class RunError(CaromError, RuntimeError):

@@ -9,7 +9,7 @@ from jax import Array
 
 from carom.schemes.scheme import Report, Scheme, State, contact_status, rebound
 from carom.solution import Stats
-from carom.status import Status, first_failure
+from carom.status import Status, failing, first_failure
 from carom.system import Contacts, System
 
 EVENT_FIELDS = 5  # time, gap, normal velocity before and after, impulse
@@ -55,8 +55,9 @@ def split_rows(rows, d: int, p: int):
     parts = [rows[:, a:b] for a, b in zip([0, *ends], ends, strict=False)]
     if rows.shape[1] < ends[-1]:
         return [*parts[:4], None, None, None]
-    events = rows[:, ends[-1] :].reshape(rows.shape[0], -1, EVENT_FIELDS)
-    return [*parts, events if events.shape[1] else None]
+    count = (rows.shape[1] - ends[-1]) // EVENT_FIELDS
+    events = rows[:, ends[-1] :].reshape(rows.shape[0], count, EVENT_FIELDS)
+    return [*parts, events if count else None]
 
 
 def full_width(scheme: Scheme, d: int, p: int) -> int:
@@ -88,7 +89,14 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
         state=run.scheme.start(system, t0, q0, impact.point, run.dt),
         impulse=impact.multipliers,
         stats=Stats.start(impact),
-        status=first_failure(contact_status(metric, contacts, closed, impact.point), impact.status),
+        status=first_failure(
+            failing(
+                jnp.any((system.restitution < 0) | (system.restitution > 1)), Status.restitution
+            ),
+            failing(jnp.any(contacts.gap < -tolerance), Status.outside),
+            contact_status(metric, contacts, closed, impact.point),
+            impact.status,
+        ),
     )
     before, after = contacts.velocity(v0), contacts.velocity(impact.point)
     return Start(

@@ -1,5 +1,6 @@
 """What of a run is kept."""
 
+import copy
 import os
 from dataclasses import dataclass
 
@@ -46,6 +47,12 @@ class Record:
         self.times = None if times is None else np.ravel(np.asarray(times, float))
         self.final = bool(final)
         self.impacts = every == 1 if impacts is None else bool(impacts)
+
+    def without_impacts(self) -> "Record":
+        """The same, without the table of impacts."""
+        kept = copy.copy(self)
+        kept.impacts = False
+        return kept
 
     def plan(self, t0: float, dt: float, steps: int) -> "Plan":
         """The steps to keep, for a run of ``steps`` steps."""

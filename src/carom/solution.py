@@ -102,6 +102,11 @@ class Solution(eqx.Module):
             return self.origin.impacts.view(np.recarray)
         self._need_single("impacts")
         t, index = np.asarray(self.t), np.rint((self.t - self.t[0]) / self.dt).astype(int)
+        if not getattr(self.scheme, "rigid", True):
+            raise RecordError(
+                "contacts with a yielding wall last, so there is no table of instants: look at "
+                "sol.impulse, or use another scheme"
+            )
         if self.velocity_before is None:
             raise RecordError(
                 "the impacts were not recorded: use Record(), or Record(every=k, impacts=True)"
@@ -159,7 +164,7 @@ class Solution(eqx.Module):
             fields |= {f"impact_{n}": ("impact", self.impacts[n]) for n, _ in COLUMNS}
         attributes = {
             "dt": float(np.ravel(self.dt)[0]),
-            "scheme": str(self.scheme),
+            "scheme": _text(self.scheme),
             "status_text": text_of(self.status) if not batch else "",
         }
         return xarray.Dataset(fields, attrs=attributes)
@@ -206,6 +211,11 @@ def load(path: str | os.PathLike) -> Solution:
 
     with xarray.open_dataset(path, engine="h5netcdf") as data:
         data.load()
+    missing = {"q", "v", "gap", "status"} - set(data.variables)
+    if missing:
+        raise RecordError(
+            f"{os.fspath(path)!r} is not a solution saved by carom: it has no {sorted(missing)}"
+        )
     status = jax.tree_util.tree_unflatten(
         jax.tree_util.tree_structure(Status.ok), [jnp.asarray(data["status"].values)]
     )
@@ -225,12 +235,18 @@ def load(path: str | os.PathLike) -> Solution:
     )
 
 
+def _text(scheme) -> str:
+    return scheme if isinstance(scheme, str) else eqx.tree_pformat(scheme, short_arrays=False)
+
+
 def summary(sol: Solution) -> str:
     """What was done and how well it holds, measured from the solution itself."""
-    sol._need_single("summary")
+    if np.ndim(sol.t) > 1:
+        good = np.count_nonzero(np.asarray(sol.status == Status.ok))
+        return f"{_text(sol.scheme)}: a batch of {len(sol)} runs, {good} of them ok; sol[i] is one"
     gap, impulse = np.asarray(sol.gap), np.asarray(sol.impulse)
     lines = [
-        f"{sol.scheme}: {int(sol.stats.steps)} steps of {float(sol.dt):.6g} to t = {sol.t[-1]:.6g},"
+        f"{_text(sol.scheme)}: {int(sol.stats.steps)} steps of {float(sol.dt):.6g} to t = {sol.t[-1]:.6g},"
         f" {name_of(sol.status)}",
     ]
     if gap.size:

@@ -8,7 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from carom.checks import check_start, checked_shapes, checked_times, checked_vectors
+from carom.checks import (
+    check_kinds,
+    check_start,
+    checked_shapes,
+    checked_times,
+    checked_vectors,
+)
 from carom.errors import RecordError
 from carom.impacts import ImpactLog
 from carom.loop import (
@@ -59,8 +65,11 @@ def solve(
     member and never an exception: a member that fails keeps its last good state.
     """
     record = Record() if record is None else record
+    check_kinds(system, scheme, record)
     t0, steps, dt = checked_times(t0, t1, dt)
     q0, v0 = checked_vectors(q0, v0)
+    if not scheme.rigid:
+        record = record.without_impacts()
     traced, batched = checked_shapes(system, scheme, t0, q0, v0)
     run = Run(
         with_force_apart(system) if batched else system, scheme, jnp.asarray(t0), jnp.asarray(dt)

@@ -10,6 +10,11 @@ class Status(eqx.Enumeration):
     """Each text says what was found and what to do next."""
 
     ok = "ok"
+    outside = (
+        "q0 is outside the admissible set: a gap is negative at t0. Move q0, or check the sign of "
+        "the gap"
+    )
+    restitution = "the restitution is outside [0, 1]: bring it inside"
     mass = (
         "the mass matrix is not positive definite here: check mass(q), or keep the motion away "
         "from where it degenerates"
@@ -38,6 +43,8 @@ class Status(eqx.Enumeration):
 
 
 _EXCEPTIONS = {
+    "outside": errors.AdmissibilityError,
+    "restitution": errors.RestitutionError,
     "mass": errors.MassError,
     "nonfinite": errors.NonFiniteError,
     "gradient": errors.GradientError,

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from carom.errors import ShapeError
 from carom.metric import Metric, metric_of, product
 from carom.status import Status, failing, first_failure
 
@@ -57,6 +58,10 @@ def project(
         mass = metric_of(None if mass is None else jnp.asarray(mass, float))
     if active is None:
         active = jnp.ones(b.shape, bool)
+    if target.ndim != 1 or b.ndim != 1 or G.shape != (*b.shape, *target.shape):
+        raise ShapeError(
+            f"target {target.shape}, G {G.shape}, b {b.shape}: they must be (d,), (p, d), (p,)"
+        )
     p = b.shape[0]
     if p == 0:
         return Projection(target, b, jnp.zeros(()), jnp.zeros((), int), Status.ok)

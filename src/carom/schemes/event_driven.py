@@ -31,7 +31,7 @@ class EventDriven(Scheme):
 
         impact       g_i reaches zero: the impact law, over all closed gaps at once           (2)
         release      lam_i reaches zero: i leaves A                                           (3)
-        near miss    g_i has a minimum that could be below zero: cut, so that none is missed
+        near miss    g_i has a minimum that could be below zero: cut there, or where g_i is zero
 
     After an event, A is the part of the closed gaps at rest that pushes in the acceleration
 
@@ -54,6 +54,7 @@ class EventDriven(Scheme):
     atol: float = 1e-13
     events_per_step: int = 16
     one_restitution: ClassVar[bool] = False
+    rigid: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
         contacts = world.contacts(t, q)
@@ -324,7 +325,7 @@ def _first_event(flow, at, t, start, happening, h):
     def first(gap, now):  # positive before the first event
         signs = (
             jnp.where(happening.impact, gap, jnp.inf),
-            jnp.where(happening.near_miss, -now.w, jnp.inf),
+            jnp.where(happening.near_miss, jnp.minimum(gap, -now.w), jnp.inf),
             jnp.where(happening.release, now.lam, jnp.inf),
         )
         return jnp.min(jnp.stack(signs))

@@ -32,6 +32,7 @@ class Moreau(Scheme):
     newton: bool = False
     one_restitution: ClassVar[bool] = False
     events_per_step: ClassVar[int] = 0
+    rigid: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
         return State(t, q, v)

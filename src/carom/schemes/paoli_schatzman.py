@@ -44,6 +44,7 @@ class PaoliSchatzman(Scheme):
     iterations: int = 50
     one_restitution: ClassVar[bool] = True
     events_per_step: ClassVar[int] = 0
+    rigid: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
         metric, contacts = world.metric(q), world.contacts(t, q)

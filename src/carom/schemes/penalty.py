@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
-from carom.errors import CaromError
+from carom.errors import PenaltyError
 from carom.metric import product
 from carom.projection.nearest import nearest
 from carom.schemes.runge_kutta import RungeKutta
@@ -17,10 +17,6 @@ from carom.status import Status, failing, first_failure
 
 _TURNS = 1_000_000  # steps of the method in one step of the caller
 _IN_CONTACT = 0.05  # of the duration of a contact: the longest step inside one
-
-
-class PenaltyError(CaromError, ValueError):
-    """The wall of Penalty is not described by one positive number."""
 
 
 def _number(x):
@@ -57,6 +53,7 @@ class Penalty(Scheme):
     atol: float = 1e-11
     one_restitution: ClassVar[bool] = True
     events_per_step: ClassVar[int] = 0
+    rigid: ClassVar[bool] = False
 
     def __check_init__(self):
         given = [x for x in (self.lam, self.duration) if x is not None]

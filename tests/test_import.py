@@ -1,0 +1,141 @@
+"""What a fresh interpreter sees."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import carom
+
+OPTIONAL = {"matplotlib", "xarray", "dask", "scipy", "pandas", "h5netcdf", "h5py", "rich"}
+
+
+def fresh(code, **environment):
+    """What ``code`` prints in a new interpreter, as JSON."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=kept | environment,
+    )
+    return json.loads(done.stdout)
+
+
+def test_import_loads_no_optional_package():
+    code = """
+import json, sys
+import carom
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+    loaded = set(fresh(code))
+    assert "jax" in loaded
+    assert loaded & OPTIONAL == set()
+
+
+def test_a_run_loads_none_either():
+    """Until it is plotted or saved."""
+    code = """
+import json, sys
+import carom
+ball = carom.System(force=lambda t, q, v: -q, gap=lambda t, q: q)
+sol = carom.solve(ball, carom.Moreau(), [1.0], [0.0], t1=1.0, dt=0.1)
+str(sol), sol.impacts, sol.at(0.5)
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+    assert set(fresh(code)) & OPTIONAL == set()
+
+
+SETTINGS = """
+import json, os
+import carom
+import jax, jax.numpy as jnp
+print(json.dumps([jnp.ones(1).dtype.name, os.environ["XLA_FLAGS"].split()]))
+"""
+
+
+def test_double_precision_is_on():
+    dtype, _ = fresh(SETTINGS)
+    assert dtype == "float64"
+
+
+def test_xla_flags():
+    """One is added to the user's; none of theirs is changed."""
+    ours = "xla_cpu_small_while_loop_byte_threshold"
+    _, flags = fresh(SETTINGS)
+    assert [ours in flag for flag in flags] == [True]
+    _, flags = fresh(SETTINGS, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    assert "--xla_force_host_platform_device_count=2" in flags
+    assert len(flags) == 2
+    theirs = f"--xla_backend_extra_options={ours}=2048"
+    _, flags = fresh(SETTINGS, XLA_FLAGS=theirs)
+    assert flags == [theirs]
+
+
+def test_carom_after_jax():
+    """In either order, and after JAX has compiled something."""
+    code = """
+import json
+import jax.numpy as jnp
+jnp.ones(3).sum()
+import carom
+ball = carom.System(force=lambda t, q, v: -9.81 + 0 * q, gap=lambda t, q: q, restitution=0.5)
+sol = carom.solve(ball, carom.Moreau(), [1.0], [0.0], t1=1.0, dt=0.01)
+print(json.dumps([sol.q.dtype.name, float(sol.q[-1, 0])]))
+"""
+    dtype, last = fresh(code)
+    assert dtype == "float64"
+    assert last == pytest.approx(0.0612555656575454, abs=0.03)  # benchmarks P1
+
+
+def test_public_names():
+    assert len(carom.__all__) == len(set(carom.__all__))
+    assert list(carom.__all__) == sorted(carom.__all__, key=str)
+    for name in carom.__all__:
+        assert getattr(carom, name) is not None
+
+
+def test_no_other_public_name():
+    """Modules of the package are reachable, and nothing else is in its face."""
+    import types
+
+    visible = {name for name in vars(carom) if not name.startswith("_")}
+    modules = {name for name in visible if isinstance(getattr(carom, name), types.ModuleType)}
+    assert visible - modules <= set(carom.__all__)
+    assert all(getattr(carom, name).__name__.partition(".")[0] == "carom" for name in modules)
+
+
+def test_star_import():
+    names = {}
+    exec("from carom import *", names)
+    assert set(carom.__all__) <= set(names)
+    assert names["solve"] is carom.solve
+
+
+def test_the_contract():
+    """Names that outside programs call."""
+    expected = {
+        "CaromError",
+        "Lagrangian",
+        "Maury",
+        "Moreau",
+        "PaoliSchatzman",
+        "Record",
+        "Solution",
+        "Status",
+        "System",
+        "errors",
+        "load",
+        "models",
+        "project",
+        "solve",
+    }
+    assert expected <= set(carom.__all__)
+
+
+def test_every_public_name_is_documented():
+    for name in carom.__all__:
+        assert (getattr(carom, name).__doc__ or "").strip(), name

@@ -1,0 +1,93 @@
+"""Penalty: restitution, contact time, O(sqrt(lam)) to the impact law, several gaps, curved K."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import carom
+from carom import models
+from carom.errors import PenaltyError
+
+LAMS = np.array([1e-4, 1e-5, 1e-6, 1e-7])
+
+
+def run(problem, lam, steps=200):
+    dt = (problem.t1 - problem.t0) / steps
+    return carom.solve(
+        problem.system,
+        carom.Penalty(lam=lam),
+        problem.q0,
+        problem.v0,
+        t0=problem.t0,
+        t1=problem.t1,
+        dt=dt,
+    )
+
+
+def strike(e):
+    return carom.System(force=lambda t, q, v: jnp.zeros(1), gap=lambda t, q: q, restitution=e)
+
+
+@pytest.mark.parametrize("e", [0.2, 0.5, 0.8, 1.0])
+def test_exit_speed_is_e_times_entry_speed(e):
+    """P12, without force: the ratio is e at every lam."""
+    system = strike(e)
+    for lam in (1e-3, 1e-6):
+        sol = carom.solve(system, carom.Penalty(lam=lam), [0.1], [-1.0], t1=1.0, dt=0.1)
+        assert sol.v[-1, 0] == pytest.approx(e, rel=1e-4)
+
+
+@pytest.mark.parametrize(("e", "eps"), [(0.5, 0.2154537619662468), (0.8, 0.07085030019536805)])
+def test_duration_of_a_contact(e, eps):
+    """pi sqrt(lam) / sqrt(1 - eps^2), and a wall asked for by that duration is the same wall."""
+    lam = 1e-4
+    duration = np.pi * np.sqrt(lam / (1 - eps**2))
+    system = strike(e)
+    sol = carom.solve(system, carom.Penalty(lam=lam), [0.1], [-1.0], t1=0.2, dt=1e-4)
+    inside = sol.t[sol.gap[:, 0] < 0.0]
+    assert np.ptp(inside) == pytest.approx(duration, abs=3e-4)
+    same = carom.solve(system, carom.Penalty(duration=duration), [0.1], [-1.0], t1=0.2, dt=1e-4)
+    np.testing.assert_allclose(same.q, sol.q, atol=1e-9)
+
+
+@pytest.mark.parametrize("e", [0.5, 0.8, 1.0])
+def test_converges_as_the_root_of_lam(e):
+    """P1: sup |q| falls as sqrt(lam), through the accumulation for e = 0.5."""
+    problem = models.bouncing_ball(e=e, t1=1.6)
+    errors = [np.max(np.abs(s.q - problem.exact(s.t)[0])) for s in (run(problem, x) for x in LAMS)]
+    slope = np.polyfit(np.log(LAMS), np.log(errors), 1)[0]
+    assert abs(slope - 0.5) < 0.05
+
+
+def test_without_restitution():
+    """e = 0 is critical damping: the point comes to rest on the floor."""
+    problem = models.bouncing_ball(e=0.0, t1=1.5)
+    for lam in (1e-4, 1e-6, 1e-8):
+        sol = run(problem, lam)
+        late = sol.t > 1.0
+        # the floor yields by g lam under the weight
+        np.testing.assert_allclose(sol.q[late, 0], -9.81 * lam, rtol=1e-2, atol=1e-9)
+
+
+def test_curved_wall_and_sliding():
+    problem = models.disc(e=0.5)
+    errors = [
+        np.max(np.abs(s.q - problem.exact(s.t)[0])) for s in (run(problem, x) for x in LAMS[:3])
+    ]
+    assert np.polyfit(np.log(LAMS[:3]), np.log(errors), 1)[0] == pytest.approx(0.5, abs=0.1)
+
+
+def test_momentum_and_penetration_are_reported():
+    problem = models.bouncing_ball(e=0.5, t1=3.0)
+    sol = run(problem, 1e-6)
+    assert sol.impulse.sum() == pytest.approx(9.81 * 3.0, rel=1e-6)
+    speed = np.sqrt(2 * 9.81)
+    # the deepest point of a damped half period, a fraction of V sqrt(lam)
+    assert 0.5 * speed * 1e-3 < sol.stats.penetration < speed * 1e-3
+    assert sol.stats.iterations > 100
+
+
+def test_wants_one_positive_number():
+    for arguments in ({}, {"lam": 1e-6, "duration": 1e-3}, {"lam": 0.0}, {"duration": -1.0}):
+        with pytest.raises(PenaltyError, match="give one of them, positive"):
+            carom.Penalty(**arguments)
