@@ -78,7 +78,7 @@ class Start(eqx.Module):
 
 def begin(run: Run, q0: Array, v0: Array) -> Start:
     """Initial data, through an impact at t0 when v0 points out of K."""
-    system, t0 = run.system, run.t0
+    system, t0, e = run.system, run.t0, run.system.restitution
     metric, contacts = system.metric(q0), system.contacts(t0, q0)
     size = jnp.abs(contacts.rows) @ jnp.abs(q0) + jnp.abs(contacts.rate * t0)
     tolerance = _CLOSED * (size + 1e-4)
@@ -90,9 +90,7 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
         impulse=impact.multipliers,
         stats=Stats.start(impact),
         status=first_failure(
-            failing(
-                jnp.any((system.restitution < 0) | (system.restitution > 1)), Status.restitution
-            ),
+            failing(jnp.any((e < 0.0) | (e > 1.0)), Status.restitution),
             failing(jnp.any(contacts.gap < -tolerance), Status.outside),
             contact_status(metric, contacts, closed, impact.point),
             impact.status,

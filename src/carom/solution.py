@@ -236,7 +236,11 @@ def load(path: str | os.PathLike) -> Solution:
 
 
 def _text(scheme) -> str:
-    return scheme if isinstance(scheme, str) else eqx.tree_pformat(scheme, short_arrays=False)
+    """The scheme as one would write it."""
+    if isinstance(scheme, str):
+        return scheme
+    plain = jax.tree_util.tree_map(lambda x: x.item() if eqx.is_array(x) else x, scheme)
+    return str(plain)
 
 
 def summary(sol: Solution) -> str:
@@ -246,8 +250,8 @@ def summary(sol: Solution) -> str:
         return f"{_text(sol.scheme)}: a batch of {len(sol)} runs, {good} of them ok; sol[i] is one"
     gap, impulse = np.asarray(sol.gap), np.asarray(sol.impulse)
     lines = [
-        f"{_text(sol.scheme)}: {int(sol.stats.steps)} steps of {float(sol.dt):.6g} to t = {sol.t[-1]:.6g},"
-        f" {name_of(sol.status)}",
+        f"{_text(sol.scheme)}: {int(sol.stats.steps)} steps of {float(sol.dt):.6g} "
+        f"to t = {sol.t[-1]:.6g}, {name_of(sol.status)}",
     ]
     if gap.size:
         lines += [

@@ -39,9 +39,8 @@ class Scheme(eqx.Module):
     """Abstract: a scheme is its formula; ``world`` is a System, or anything with its methods."""
 
     one_restitution: eqx.AbstractClassVar[bool]  # whether e must be the same for all gaps
-    events_per_step: eqx.AbstractClassVar[
-        int
-    ]  # impacts located inside one step that a report holds
+    rigid: eqx.AbstractClassVar[bool]  # whether impacts are instants; False where the wall yields
+    events_per_step: eqx.AbstractVar[int]  # located impacts that the report of a step holds
 
     @abc.abstractmethod
     def start(self, world, t: Array, q: Array, v: Array, dt: Array) -> State:
