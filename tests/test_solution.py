@@ -35,8 +35,15 @@ def sol():
 
 
 @pytest.fixture(scope="module")
-def batch():
-    return jax.jit(jax.vmap(lambda v0: run(v0=v0)))(jnp.array([[2.0, 0.0], [1.0, 1.0], [0.0, 3.0]]))
+def grid():
+    """Two batches of three."""
+    v0 = jnp.array([[[2.0, 0.0], [1.0, 1.0], [0.0, 3.0]], [[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]]])
+    return jax.jit(jax.vmap(jax.vmap(lambda v0: run(v0=v0))))(v0)
+
+
+@pytest.fixture(scope="module")
+def batch(grid):
+    return grid[0]
 
 
 # Fields.
@@ -333,16 +340,10 @@ def test_index_a_loaded_batch(batch, tmp_path):
     assert np.array_equal(back[1].impacts, batch[1].impacts)
 
 
-def test_save_a_batch_of_batches(tmp_path):
-    e = jnp.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
-
-    def member(e):
-        system = carom.System(force=SYSTEM.force, gap=SYSTEM.gap, restitution=e)
-        return carom.solve(system, Moreau(), **RUN)
-
-    grid = jax.jit(jax.vmap(jax.vmap(member)))(e)
+def test_a_batch_of_batches(grid, tmp_path):
     assert grid.q.shape == (2, 3, N, D)
     assert grid[1][2].q.shape == (N, D)
+    assert grid.to_xarray().q.dims == ("member", "member1", "time", "coordinate")
     grid.save(tmp_path / "grid.nc")
     assert_same(carom.load(tmp_path / "grid.nc"), grid)
 

@@ -325,6 +325,12 @@ class _Measured:
         return self.tolerance * (self.size_v + size_q / np.maximum(self.H, 1e-300))
 
     @cached_property
+    def small_v_run(self):
+        """(m,) rounding of a sum of velocities: that of positions does not add up."""
+        steps = np.arange(1, len(self.h) + 1)
+        return np.maximum.accumulate(self.small_v) + steps * self.tolerance * self.size_v
+
+    @cached_property
     def small_w(self):
         """(m, p) the same in the normal velocities."""
         return self.small_v[:, None] * np.sqrt(np.maximum(*_ends(self.at.inverse_mass)))
@@ -355,9 +361,12 @@ class _Measured:
 
     @cached_property
     def lifted(self):
-        """(m,) how far a gap that was entered may have been set back, as a distance."""
-        depth = np.maximum(-self.at.gap, 0.0) / np.sqrt(np.maximum(self.at.inverse_mass, 1e-300))
-        return np.max(np.maximum(-np.diff(depth, axis=0), 0.0), axis=1, initial=0.0)
+        """(m,) how far a gap that was entered may be set back, without an impulse: a distance."""
+        depth, scale = np.maximum(-self.at.gap, 0.0), np.sqrt(self.at.inverse_mass[:-1])
+        back = np.maximum(
+            -np.diff(depth, axis=0), np.minimum(depth[:-1], self.H[:, None] * self.dw)
+        )
+        return np.max(back / np.maximum(scale, 1e-300), axis=1, initial=0.0)
 
     @cached_property
     def stray(self):
@@ -382,7 +391,7 @@ class _Measured:
         mass = np.max(self.norm.momentum(self.over.moved_mass), axis=1)
         normal = np.max(self.norm.momentum(self.over.moved_normal), axis=1)
         staggered = self.first * self.h * self.norm.momentum(self.over.force)
-        return force + mass + normal + staggered + self.small_v
+        return force + mass + normal + staggered
 
     @cached_property
     def law(self):
@@ -458,7 +467,7 @@ def _complementarity(m):
 
 
 def _momentum(m):
-    return m.norm.momentum(m.over.residual), _MARGIN * m.balance, m.t[1:]
+    return m.norm.momentum(m.over.residual), _MARGIN * (m.balance + m.small_v), m.t[1:]
 
 
 def _momentum_run(m):
@@ -466,9 +475,9 @@ def _momentum_run(m):
     quiet = m.quiet[:, None]
     shifts = [*np.moveaxis(m.over.moved_force, 1, 0), m.over.moved_mass[:, 1]]
     bound = sum(_shifted(np.where(quiet, x, 0.0), m.norm.momentum) for x in shifts)
-    loud = np.cumsum(np.where(m.quiet, m.small_v, m.balance))
+    loud = np.cumsum(np.where(m.quiet, 0.0, m.balance))
     found = m.norm.momentum(np.cumsum(m.over.residual, axis=0))
-    return found, _MARGIN * (bound + loud), m.t[1:]
+    return found, _MARGIN * (bound + loud + m.small_v_run), m.t[1:]
 
 
 def _shifted(x, norm):
@@ -531,8 +540,8 @@ def _energy(m):
     speed = np.maximum(*_ends(m.norm.velocity(m.v)))
     loud = speed * m.balance + m.norm.momentum(m.over.force) * m.stray
     loud += np.sum(m.lam[1:] * m.law_bound, axis=1)
-    rounding = speed * m.small_v + m.tolerance * m.size_v**2
-    return found, _MARGIN * (quiet + np.cumsum(np.where(m.quiet, rounding, loud))), m.t[1:]
+    rounding = m.size_v * m.small_v_run
+    return found, _MARGIN * (quiet + np.cumsum(np.where(m.quiet, 0.0, loud)) + rounding), m.t[1:]
 
 
 def _variation(m):
@@ -540,7 +549,7 @@ def _variation(m):
     found = np.cumsum(m.norm.velocity(np.diff(m.v, axis=0)))
     pushes = m.norm.velocity(m.at.kick[1:])
     forces = m.h * np.maximum(*_ends(m.norm.velocity(m.at.a)))
-    return found, np.cumsum(forces + pushes + _MARGIN * m.balance), m.t[1:]
+    return found, np.cumsum(forces + pushes + _MARGIN * m.balance) + m.small_v_run, m.t[1:]
 
 
 _CLAUSES = [

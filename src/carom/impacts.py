@@ -40,7 +40,6 @@ class ImpactLog:
             self._take(index, t, impulse, before, after, events)
             return
         held = self._held
-        self._largest = max(self._largest, float(np.max(impulse, initial=0.0)))
         steps = _Steps(index, t, impulse, before, after).after(held)
         self._emit(steps, first=len(held.t) - 1 if len(held.t) else 0, last=len(steps.t) - 1)
         self._held = steps.tail(3)
@@ -71,11 +70,14 @@ class ImpactLog:
             end._emit(self._held, first=n - 1, last=n)
             rows += end._rows
         table = np.concatenate(rows) if rows else np.zeros(0, COLUMNS)
+        table = table[table["impulse"] > _ROUNDING * np.max(table["impulse"], initial=0.0)]
         return table.view(np.recarray)
 
     def _emit(self, steps, first, last):
         """Impacts that begin at positions first <= m < last of ``steps``."""
-        contact = steps.impulse > _ROUNDING * self._largest
+        largest = np.maximum.accumulate(np.max(steps.impulse, axis=1, initial=self._largest))
+        contact = steps.impulse > _ROUNDING * largest[:, None]
+        self._largest = largest[-1] if len(largest) else self._largest
         onset = contact.copy()
         onset[1:] &= ~contact[:-1]
         m, i = np.nonzero(onset[first:last])

@@ -91,15 +91,23 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
         stats=Stats.start(impact),
         status=first_failure(
             failing(jnp.any((e < 0.0) | (e > 1.0)), Status.restitution),
+            failing(~(jnp.all(jnp.isfinite(q0)) & jnp.all(jnp.isfinite(v0))), Status.nonfinite),
             failing(jnp.any(contacts.gap < -tolerance), Status.outside),
             contact_status(metric, contacts, closed, impact.point),
             impact.status,
         ),
     )
-    before, after = contacts.velocity(v0), contacts.velocity(impact.point)
+    # a member that fails here keeps what it was given
+    good = carry.status == Status.ok
+    v = jnp.where(good, impact.point, v0)
+    blow = jnp.where(good, impact.multipliers, 0.0)
+    kept = jax.tree_util.tree_map(lambda x: jnp.where(good, x, jnp.zeros_like(x)), carry.state)
+    kept = State(t0, jnp.where(good, kept.q, q0), jnp.where(good, kept.v, v0), kept.memory)
+    carry = eqx.tree_at(lambda c: (c.state, c.impulse), carry, (kept, blow))
+    before, after = contacts.velocity(v0), contacts.velocity(v)
     return Start(
         carry=carry,
-        row=_start_row(run, q0, impact.point, contacts.gap, impact.multipliers, before, after),
+        row=_start_row(run, q0, v, contacts.gap, blow, before, after),
         contacts=contacts,
         tolerance=tolerance,
         force=system.forces(t0, q0, v0),
@@ -139,9 +147,11 @@ def advance_each(run: Run, carry: Carry, steps, capacity: int):
         carry, report = one_step(run, loop[0])
         state = carry.state
         gap = run.system.gaps(state.t, state.q)
-        row = [state.q, state.v, gap, carry.impulse, report.before, report.after]
+        good = carry.status == Status.ok
+        before, after = (jnp.where(good, x, 0.0) for x in (report.before, report.after))
+        row = [state.q, state.v, gap, carry.impulse, before, after]
         if report.events is not None:
-            row.append(jnp.ravel(report.events))
+            row.append(jnp.where(good, jnp.ravel(report.events), -1.0))
         return carry.without_impulse(), _written(loop[1], row, r)
 
     width = full_width(run.scheme, carry.state.q.shape[0], carry.impulse.shape[0])

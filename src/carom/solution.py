@@ -86,6 +86,8 @@ class Solution(eqx.Module):
     def __getitem__(self, member) -> "Solution":
         """One member of a batch."""
         self._need_batch(np.ndim(self.t) > 1)
+        if isinstance(member, int) and not -len(self) <= member < len(self):
+            raise IndexError(f"member {member} of a batch of {len(self)}")
         return jax.tree_util.tree_map(lambda a: a[member], self)
 
     def __len__(self) -> int:
@@ -230,7 +232,7 @@ def load(path: str | os.PathLike) -> Solution:
         events=data["events"].values if "events" in data else None,
         stats=Stats(*(data[f"stats_{name}"].values[()] for name in _STATS)),
         status=status,
-        dt=data.attrs["dt"],
+        dt=np.full(data["status"].shape, data.attrs["dt"])[()],
         origin=Origin(scheme=data.attrs["scheme"], impacts=impacts),
     )
 

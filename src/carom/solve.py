@@ -189,10 +189,13 @@ class _Kept:
 
     def add(self, ticks, rows, good):
         """Rows of the next ticks; those after the last good step do not count."""
-        ticks, rows = ticks[ticks <= good], rows[: np.count_nonzero(ticks <= good)]
+        count = np.count_nonzero(ticks <= good)
+        last = rows[count:, 2 * self.d + self.p : 2 * (self.d + self.p)].sum(axis=0)
+        ticks, rows = ticks[:count], rows[:count]
         self._look(ticks, rows)
         if not self.all:
             rows = self._thinned(rows, np.isin(ticks, self.marks))
+        self.pending = self.pending + last  # of good steps that a failure cut off from their record
         self.rows[self.count : self.count + len(rows)] = rows
         self.count += len(rows)
 

@@ -89,6 +89,10 @@ class System(eqx.Module):
         program = jax.make_jaxpr(self.forces)(jnp.zeros(()), q, q).jaxpr
         return _depends(program, program.invars[-1])
 
+    def common_restitution(self) -> Array:
+        """e, where it is the same for all gaps ()."""
+        return jnp.ravel(self.restitution)[0]
+
     def restitutions(self, count: int) -> Array:
         """e, one per gap (p,)."""
         return jnp.broadcast_to(self.restitution, (count,))

@@ -30,6 +30,10 @@ _SLACK = 1e-13
 _DEPENDENT = 1e-11
 
 
+# A residual above this is not called ok, whatever the iteration thinks.
+_UNCONVERGED = 1e-9
+
+
 class Projection(eqx.Module):
     """A projected point with the proof that it is one."""
 
@@ -56,8 +60,7 @@ def project(
     target, G, b = jnp.asarray(target, float), jnp.asarray(G, float), jnp.asarray(b, float)
     if not isinstance(mass, Metric):
         mass = metric_of(None if mass is None else jnp.asarray(mass, float))
-    if active is None:
-        active = jnp.ones(b.shape, bool)
+    active = jnp.ones(b.shape, bool) if active is None else jnp.asarray(active, bool)
     if target.ndim != 1 or b.ndim != 1 or G.shape != (*b.shape, *target.shape):
         raise ShapeError(
             f"target {target.shape}, G {G.shape}, b {b.shape}: they must be (d,), (p, d), (p,)"
@@ -67,9 +70,11 @@ def project(
         return Projection(target, b, jnp.zeros(()), jnp.zeros((), int), Status.ok)
     solver = _one_row if p == 1 else _goldfarb_idnani
     point, lam, iterations, status = solver(mass, target, G, b, active)
-    finite = jnp.isfinite(jnp.sum(point)) & jnp.isfinite(jnp.sum(jnp.where(active, b, 0.0)))
+    data = jnp.sum(jnp.where(active, b + jnp.sum(G, axis=1), 0.0))
+    finite = jnp.isfinite(jnp.sum(point)) & jnp.isfinite(data)
     status = first_failure(failing(~finite, Status.nonfinite), status)
     residual = kkt_residual(mass, target, G, b, active, point, lam)
+    status = first_failure(status, failing(residual > _UNCONVERGED, Status.unconverged))
     return Projection(point, lam, residual, iterations, status)
 
 
@@ -78,7 +83,8 @@ def kkt_residual(metric, target, G, b, active, x, lam) -> Array:
     Mx, Mt, reaction = metric.apply(x), metric.apply(target), product(G.T, lam)
     balance = jnp.max(jnp.abs(Mx - Mt - reaction))
     balance_scale = jnp.max(jnp.abs(Mx) + jnp.abs(Mt) + product(jnp.abs(G).T, jnp.abs(lam)))
-    slack = (product(G, x) + b) / _row_scale(G, jnp.abs(x) + jnp.abs(target), b)
+    size = jnp.sqrt(jnp.sum(G * G, axis=1)) * (_norm(x) + _norm(target)) + jnp.abs(b)
+    slack = (product(G, x) + b) / jnp.maximum(size, _TINY)
     slack = jnp.where(active, slack, 0.0)
     gap_or_push = jnp.where(lam > 0.0, jnp.abs(slack), jnp.maximum(-slack, 0.0))
     push_sign = jnp.max(-lam) / jnp.maximum(jnp.max(jnp.abs(lam)), _TINY)
@@ -90,9 +96,8 @@ def kkt_residual(metric, target, G, b, active, x, lam) -> Array:
 _TINY = 1e-300  # keeps 0 / 0 at 0
 
 
-def _row_scale(G, size, b):
-    """|G_i| size + |b_i|, the size of the terms that cancel in a slack."""
-    return jnp.maximum(product(jnp.abs(G), size) + jnp.abs(b), _TINY)
+def _norm(x):
+    return jnp.sqrt(jnp.sum(x * x))
 
 
 def _one_row(metric, target, G, b, active):
@@ -112,6 +117,7 @@ class _Working(eqx.Module):
     """The dual active set: lam >= 0 with zero slack on the rows of ``inside``."""
 
     lam: Array  # (p,) multipliers of the unit rows
+    y: Array  # (d,) the whitened unknown, N^T lam
     inside: Array  # (p,) bool, the working set
     P: Array  # (p, d) rows of the transposed pseudo-inverse of the working rows, else 0
     settled: Array  # (p,) bool, dependent rows whose violation is rounding
@@ -128,14 +134,14 @@ def _goldfarb_idnani(metric, target, G, b, active):
     length = jnp.where(length > 0.0, length, 1.0)
     N = rows / length[:, None]
     c = (product(G, target) + b) / length
-    data_scale = _row_scale(G, jnp.abs(target), b) / length  # (p,) |G||target| + |b|, unit rows
+    # (p,) the size of the terms that cancel in a slack: |target|_M + |b_i|, unit rows
+    data_scale = jnp.sqrt(jnp.sum(target * metric.apply(target))) + jnp.abs(b) / length
 
-    def slack_of(lam):
-        y = product(N.T, lam)
+    def slack_of(y):
         return jnp.where(active, product(N, y) + c, jnp.inf)
 
     def violated(w):
-        tolerance = _SLACK * (data_scale + jnp.sqrt(jnp.sum(product(N.T, w.lam) ** 2)))
+        tolerance = _SLACK * (data_scale + _norm(w.y))
         return jnp.where(~w.inside & ~w.settled & (w.slack < -tolerance), w.slack, jnp.inf)
 
     def unfinished(w):
@@ -147,7 +153,8 @@ def _goldfarb_idnani(metric, target, G, b, active):
         n = N[j]
         r, z, z2 = _split(N, w.P, n)
         # dual step: the first working multiplier to reach zero; primal step: the slack closes
-        reach = jnp.where(w.inside & (r > 0.0), w.lam / jnp.where(r > 0.0, r, 1.0), jnp.inf)
+        falls = w.inside & (r > _DEPENDENT * (1.0 + jnp.max(jnp.abs(r))))
+        reach = jnp.where(falls, w.lam / jnp.where(falls, r, 1.0), jnp.inf)
         k = jnp.argmin(reach)
         dual_step = reach[k]
         independent = z2 > _DEPENDENT**2
@@ -156,9 +163,9 @@ def _goldfarb_idnani(metric, target, G, b, active):
         # n_j = sum r_i n_i with r <= 0: slack j is the same for all y with the working slacks zero,
         # so it is a contradiction, or the rounding of the sum that makes it.
         blocked = ~jnp.isfinite(dual_step) & ~independent
-        rounding = _SLACK * (data_scale[j] + jnp.sum(jnp.abs(r) * data_scale)) + jnp.sqrt(
-            z2 * jnp.sum(product(N.T, w.lam) ** 2)
-        )
+        size = _norm(w.y)
+        rounding = _SLACK * (data_scale[j] + size + jnp.sum(jnp.abs(r) * (data_scale + size)))
+        rounding = rounding + jnp.sqrt(z2) * size
         infeasible = blocked & (w.slack[j] < -rounding)
         settles = blocked & ~infeasible
         step = jnp.where(blocked, 0.0, jnp.minimum(dual_step, primal_step))
@@ -169,14 +176,20 @@ def _goldfarb_idnani(metric, target, G, b, active):
         dual = z / jnp.where(enters, z2, 1.0)
         added = jnp.where(is_j[:, None], dual, w.P - r[:, None] * dual)
         dropped = _without(w.P, k)
+        P = jnp.where(enters, added, jnp.where(blocked, w.P, dropped))
+        inside = jnp.where(enters, w.inside | is_j, w.inside & (blocked | ~is_k))
+        # y moves along z, which keeps its digits where nearly opposite rows make lam large
+        y = w.y + step * z
+        y = y - product(P.T, jnp.where(inside & enters, product(N, y) + c, 0.0))
         lam = jnp.where(~enters & ~blocked & is_k, 0.0, lam)
         return _Working(
             lam=lam,
-            inside=jnp.where(enters, w.inside | is_j, w.inside & (blocked | ~is_k)),
-            P=jnp.where(enters, added, jnp.where(blocked, w.P, dropped)),
+            y=y,
+            inside=inside,
+            P=P,
             settled=jnp.where(enters, False, w.settled | (settles & is_j)),
             entering=jnp.where(enters | settles, -1, j),
-            slack=slack_of(lam),
+            slack=slack_of(y),
             iterations=w.iterations + 1,
             infeasible=infeasible,
         )
@@ -184,11 +197,12 @@ def _goldfarb_idnani(metric, target, G, b, active):
     limit = 20 * p + 20
     w = _Working(
         lam=jnp.zeros(p),
+        y=jnp.zeros_like(target),
         inside=jnp.zeros(p, bool),
         P=jnp.zeros_like(N),
         settled=jnp.zeros(p, bool),
         entering=jnp.array(-1),
-        slack=slack_of(jnp.zeros(p)),
+        slack=slack_of(jnp.zeros_like(target)),
         iterations=jnp.array(0),
         infeasible=jnp.array(False),
     )
@@ -223,10 +237,10 @@ def _refined(w, N, c):
     y = -P^T c is the shortest solution of N_S y + c_S = 0 and lam = P y.  Taken in this order, the
     slacks close to rounding even where nearly contradictory rows make lam large.
     """
-    y, lam = product(N.T, w.lam), w.lam
+    y, lam = w.y, w.lam
     for _ in range(2):
         y = y - product(w.P.T, jnp.where(w.inside, product(N, y) + c, 0.0))
     for _ in range(2):
         lam = jnp.where(w.inside, lam + product(w.P, y - product(N.T, lam)), 0.0)
     keep = w.infeasible
-    return jnp.where(keep, product(N.T, w.lam), y), jnp.where(keep, w.lam, jnp.maximum(lam, 0.0))
+    return jnp.where(keep, w.y, y), jnp.where(keep, w.lam, jnp.maximum(lam, 0.0))

@@ -53,7 +53,7 @@ class PaoliSchatzman(Scheme):
         return State(t, q, kept.point)
 
     def step(self, world, state, dt):
-        e, v = world.restitutions(1)[0], state.v
+        e, v = world.common_restitution(), state.v
         t1, q1 = state.t + dt, state.q + dt * v  # (3)
         t_mean = t1 + dt * (1.0 - e) / (1.0 + e)
         metric = world.metric(q1)

@@ -91,7 +91,7 @@ class Penalty(Scheme):
         )
 
     def _wall(self, world, d):
-        e = world.restitutions(1)[0]
+        e = world.common_restitution()
         log = jnp.log(jnp.where(e > 0.0, e, 1.0))
         eps = jnp.where(e > 0.0, -log / jnp.sqrt(jnp.pi**2 + log**2), 1.0)  # (2)
         slow = jnp.sqrt(jnp.maximum(1.0 - eps**2, 1e-4))  # critical damping never ends
