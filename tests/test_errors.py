@@ -142,7 +142,6 @@ def test_unequal_restitution_needs_another_scheme_than_paoli_schatzman():
     assert run(UNEQUAL, Moreau(), t1=0.1).ok
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="restitutions(1) of a System with (2,)")
 def test_equal_restitution_in_a_vector_does_for_paoli_schatzman():
     assert run(System(force=fall, gap=two_walls, restitution=[0.5, 0.5]), PaoliSchatzman()).ok
 
@@ -260,11 +259,10 @@ def test_nothing_finite_at_the_start():
 
 
 def test_q0_that_is_not_finite():
-    with raises(errors.NonFiniteError, "q0 = [nan]"):
+    with raises(errors.NonFiniteError, "q0", "[nan]"):
         run(q0=[math.nan])
 
 
-@pytest.mark.xfail(strict=True, reason="the text blames force and gap, and does not name v0")
 def test_v0_that_is_not_finite():
     with raises(errors.NonFiniteError, "v0", "nan"):
         run(v0=[math.nan])
@@ -354,9 +352,9 @@ THROWN = {"v0": [1.0]}
 
 
 def named_dt(scheme):
-    with raises(errors.ContractionError, "newton=True", "contraction factor", "dt below") as caught:
+    with raises(errors.ContractionError, "newton=True", "contraction factor", "would do") as caught:
         run(DAMPED, scheme, **THROWN)
-    return float(re.search(r"dt below (\S+) would do", str(caught.value))[1])
+    return float(re.search(r"dt = (\S+) would do", str(caught.value))[1])
 
 
 def test_a_fixed_point_that_does_not_contract_names_a_dt():
@@ -364,7 +362,6 @@ def test_a_fixed_point_that_does_not_contract_names_a_dt():
     assert 0.001 < named_dt(Moreau(implicit=True)) < 1 / 300
 
 
-@pytest.mark.xfail(strict=True, reason="at 0.9 of the limit, 200 turns do not reach the tolerance")
 @pytest.mark.parametrize(
     "scheme", [Moreau(implicit=True), PaoliSchatzman(newton=False)], ids=["Moreau", "Paoli"]
 )
@@ -481,12 +478,10 @@ def test_one_member_has_a_negative_mass():
     assert np.isfinite(batch.q).all()
 
 
-@pytest.mark.xfail(strict=True, reason="the velocity after the impact at t0 is kept though NaN")
 def test_a_member_with_a_negative_mass_has_finite_velocities():
     assert np.isfinite(solved(of_mass, [[1.0], [-1.0]]).v).all()
 
 
-@pytest.mark.xfail(strict=True, reason="velocity_after of a step that failed is kept though NaN")
 def test_a_member_that_breaks_down_has_finite_normal_velocities():
     assert np.isfinite(solved(breaking_down_at, [2.0, 0.305, 3.0]).velocity_after).all()
 
@@ -499,17 +494,14 @@ def assert_second_is_not_ok(batch):
 from_positions = jax.jit(jax.vmap(lambda q0: run(q0=q0)))
 
 
-@pytest.mark.xfail(strict=True, reason="a silent NaN: status ok")
 def test_a_member_that_starts_at_nan_is_not_ok():
     assert_second_is_not_ok(from_positions(jnp.array([[1.0], [math.nan]])))
 
 
-@pytest.mark.xfail(strict=True, reason="no status for an AdmissibilityError in a batch")
 def test_a_member_that_starts_outside_is_not_ok():
     assert_second_is_not_ok(from_positions(jnp.array([[1.0], [-1.0]])))
 
 
-@pytest.mark.xfail(strict=True, reason="no status for a RestitutionError in a batch")
 def test_a_member_with_a_restitution_of_two_is_not_ok():
     batch = solved(lambda e: System(force=fall, gap=floor, restitution=e), [0.5, 2.0])
     assert_second_is_not_ok(batch)

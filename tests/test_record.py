@@ -314,7 +314,6 @@ def test_a_failure_in_a_later_piece_keeps_the_earlier_ones(record, whole, small_
         assert np.array_equal(sol.impacts.step, [s for s in whole.impacts.step if s <= 750])
 
 
-@pytest.mark.xfail(strict=True, reason="the impulse of the steps after the last tick is lost")
 @pytest.mark.parametrize("record", [{"every": 700}, {"final": True}])
 def test_a_failure_keeps_the_impulse_of_the_last_good_steps(record, whole):
     sol, marks = broken_off(**record)

@@ -201,7 +201,6 @@ def test_repr(sol, batch):
     assert "(3, 201, 2)" in repr(batch)
 
 
-@pytest.mark.xfail(strict=True, raises=RecordError, reason="print of a batch raises")
 def test_str_of_a_batch(batch):
     assert "3" in str(batch)
 
@@ -239,17 +238,12 @@ def test_part_of_a_batch(batch):
     assert np.array_equal(batch[-1].q, batch[2].q)
 
 
-PAST_THE_END = pytest.mark.xfail(
-    strict=True, reason="JAX clamps an index: sol[n] is the last member, and iteration never ends"
-)
 
 
-@PAST_THE_END
 def test_members_are_iterable(batch):
     assert len(list(islice(batch, 10))) == 3
 
 
-@PAST_THE_END
 def test_a_member_that_does_not_exist(batch):
     with pytest.raises(IndexError):
         batch[3]
@@ -332,7 +326,6 @@ def test_save_and_load_a_batch(batch, tmp_path):
     assert len(back) == 3
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="dt of a loaded batch is one number")
 def test_index_a_loaded_batch(batch, tmp_path):
     batch.save(tmp_path / "batch.nc")
     back = carom.load(tmp_path / "batch.nc")

@@ -1,41 +1,39 @@
 """Whether a motion is a solution: each clause of the definition, measured on its records.
 
-The definition (DMP09, Definition 1; several gaps and moving gaps as in the documentation):
+    M(q) dv = f(t, q, v) dt + sum_i grad g_i dLam_i,      q' = v,      v of bounded variation   (1)
+    g_i(t, q) >= 0,     dLam_i >= 0,     dLam_i = 0 where g_i > 0                               (2)
+    v+ = proj(v-, V) - e proj(v-, N*)   at every impact                                        (3)
 
-    M(q) dv = f(t, q, v) dt + sum_i grad g_i dLam_i,      q' = v,      v of bounded variation    (1)
-    g_i(t, q) >= 0,     dLam_i >= 0,     dLam_i = 0 where g_i > 0                                (2)
-    v+ = proj(v-, V) - e proj(v-, N*)   at every impact                                         (3)
+(DMP09, Definition 1; several gaps and moving ones as in docs/schemes.md).  With the relative normal
+velocity w = d_t g + grad g . v, the law (3) is, by the conditions of Kuhn and Tucker,
 
-With w = d_t g + grad g . v and the reaction of (1), the law (3) is the same as
+    w_i+ = -e_i w_i-  where gap i pushes,      w_i+ >= -e_i w_i-  where it is closed           (4)
 
-    w_i+ = -e_i w_i-  where gap i pushes,      w_i+ >= -e_i w_i-  where it is closed            (4)
-
-(the conditions of Kuhn and Tucker of the projection).  Force, mass, gap and gradient are
-evaluated here, at the records; nothing is taken from the scheme but t, q, v and the impulses.
-
-A record k, at t_k, holds q, the right limit v, and the impulse lam received since record k - 1.
-Over the step from a = k to b = k + 1, of length h, x̄ is the mean of both ends and Dx = x_b - x_a.
-A scheme of first order may take each argument of f, M and grad g anywhere in a step, and this is
-what the bounds allow; docs/certificate.md derives each.
+Force, mass, gap and gradient are evaluated here; nothing is taken from the scheme but t, q, v and
+the impulses.  A record holds q, the right limit v, and the impulse lam received since the record
+before.  Over the step from record a to record b, of length h, Dx = x_b - x_a, and M, f, grad g
+stand for the means of both ends.  What is allowed is what a scheme of first order may do: take each
+argument of f, M and grad g anywhere in the step, and find an impact a step early or late.
+docs/certificate.md has the bounds and where they come from.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from carom.errors import RecordError, ShapeError, TimeError
+from carom.errors import NonFiniteError, RecordError, ShapeError, TimeError
 from carom.status import name_of
 from carom.system import System
 
 # Every bound is this times the first-order estimate of what a scheme may do in a step.
 _MARGIN = 2.0
 _CHUNK = (512, 8192)  # records evaluated by one call: two sizes, so two compilations at most
-_SPARSE = "needs every step"
 
 
 def certify(
@@ -55,7 +53,7 @@ def certify(
     Clauses that need every step are left open (``ok`` is None) where ``sol`` holds fewer records.
     For a motion from elsewhere see ``certify_arrays``.
     """
-    if np.ndim(sol.t) > 1:
+    if np.ndim(sol.t) != 1:
         raise RecordError("this is a batch of solutions: index it first, certify(sol[i], system)")
     system = sol.system if system is None else system
     if system is None:
@@ -63,12 +61,12 @@ def certify(
             "this solution carries no system (functions are lost by vmap, jit and load): "
             "certify(sol, system)"
         )
+    how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
     options = _Options(
-        f"{sol.scheme}, {name_of(sol.status)}",
-        sol.velocity_before is not None,
-        float(sol.dt),
-        resolution,
-        tolerance,
+        title=f"{sol.scheme}, dt = {float(sol.dt):.4g}{how}",
+        sparse_dt=None if sol.velocity_before is not None else float(sol.dt),
+        resolution=resolution,
+        tolerance=tolerance,
     )
     return _certificate(system, (sol.t, sol.q, sol.v, sol.impulse), q0, v0, options)
 
@@ -78,11 +76,11 @@ def certify_arrays(
 ) -> "Certificate":
     """Check a motion given by its records, dense enough to show every impact.
 
-    ``t`` (n,), not decreasing; ``q`` (n, d); ``v`` (n, d), right limits; ``impulse`` (n, p) received
-    since the record before, None for none.  Two records at one time are the two sides of a jump.
-    The rest is as in ``certify``.
+    ``t`` (n,) does not decrease; ``q`` is (n, d); ``v`` (n, d), right limits; ``impulse`` (n, p),
+    received since the record before, or None for none at all.  Two records at one time are the two
+    sides of a jump.  The rest is as in ``certify``.
     """
-    options = _Options("arrays", True, None, resolution, tolerance)
+    options = _Options(f"{np.size(t)} records", None, resolution, tolerance)
     return _certificate(system, (t, q, v, impulse), q0, v0, options)
 
 
@@ -164,7 +162,8 @@ def _cells(clause):
     if clause.ok is None:
         return (clause.name, clause.formula, "", "", "", f"not checked: {clause.note}")
     numbers = (f"{clause.value:.2e}", f"{clause.allowed:.2e}", f"{clause.time:.6g}")
-    return (clause.name, clause.formula, *numbers, "yes" if clause.ok else "NO")
+    note = f" ({clause.note})" if clause.note else ""
+    return (clause.name, clause.formula, *numbers, ("yes" if clause.ok else "NO") + note)
 
 
 # ---- what is measured ---------------------------------------------------------------------------
@@ -172,8 +171,7 @@ def _cells(clause):
 
 class _Options(NamedTuple):
     title: str
-    every_step: bool
-    dt: float | None
+    sparse_dt: float | None  # the step, where not every step is a record
     resolution: float | None
     tolerance: float
 
@@ -181,14 +179,14 @@ class _Options(NamedTuple):
 class _Record(NamedTuple):
     """At one record, right limit."""
 
-    gap: np.ndarray  # (p,)
-    rate: np.ndarray  # (p,) d_t g
-    w: np.ndarray  # (p,) d_t g + grad g . v
-    bend: np.ndarray  # (p,) |grad g . a| + |g'' along v|: how fast w changes in free motion
-    inverse_mass: np.ndarray  # (p,) grad g . M^-1 grad g
-    a: np.ndarray  # (d,) M^-1 f
-    kick: np.ndarray  # (d,) M^-1 grad g lam
-    energy: np.ndarray  # () kinetic
+    gap: Any  # (p,)
+    rate: Any  # (p,) d_t g
+    w: Any  # (p,) d_t g + grad g . v
+    bend: Any  # (p,) |grad g . a| + |g'' along v|: how fast w changes in free motion
+    inverse_mass: Any  # (p,) grad g . M^-1 grad g
+    a: Any  # (d,) M^-1 f
+    kick: Any  # (d,) M^-1 grad g lam
+    energy: Any  # () kinetic
 
 
 def _at_record(system, t, q, v, lam):
@@ -214,12 +212,13 @@ def _at_record(system, t, q, v, lam):
 class _Step(NamedTuple):
     """Over one step; ``moved`` is what shifting one argument by a step does to the balance."""
 
-    residual: np.ndarray  # (d,) M̄ Dv - h f̄ - grad ḡ lam
-    force: np.ndarray  # (d,) f̄
-    inertia: np.ndarray  # () 1/4 (v_a DM v_a + v_b DM v_b)
-    moved_force: np.ndarray  # (3, d) h times the change of f over the step in t, in q, in v
-    moved_mass: np.ndarray  # (3, d) DM Dv, with DM over the step before, this one and the next
-    moved_normal: np.ndarray  # (3, d) D(grad g) lam, likewise
+    gained: Any  # (d,) M Dv
+    force: Any  # (d,) f
+    push: Any  # (d,) grad g lam
+    inertia: Any  # () 1/4 (v_a DM v_a + v_b DM v_b)
+    moved_force: Any  # (3, d) h times the change of f over the step in t, in q, in v
+    moved_mass: Any  # (3, d) DM Dv, with DM over the step before, this one and the next
+    moved_normal: Any  # (3, d) D(grad g) lam, likewise
 
 
 def _over_step(system, t, q, va, vb, lam):
@@ -229,13 +228,12 @@ def _over_step(system, t, q, va, vb, lam):
     elsewhere = [(t[2], q[1], va), (t[1], q[2], va), (t[1], q[1], vb)]
     momentum = jax.vmap(lambda q: system.metric(q).apply(dv))(q)
     push = jax.vmap(lambda t, q: system.contacts(t, q).rows.T @ lam)(t, q)
-    dM = [
-        0.25 * v @ (system.metric(q[2]).apply(v) - system.metric(q[1]).apply(v)) for v in (va, vb)
-    ]
+    Ma, Mb = system.metric(q[1]), system.metric(q[2])
     return _Step(
-        residual=(momentum[1] + momentum[2] - h * (fa + fb) - push[1] - push[2]) / 2,
+        gained=(momentum[1] + momentum[2]) / 2,
         force=(fa + fb) / 2,
-        inertia=dM[0] + dM[1],
+        push=(push[1] + push[2]) / 2,
+        inertia=sum(v @ (Mb.apply(v) - Ma.apply(v)) for v in (va, vb)) / 4,
         moved_force=h * jnp.stack([system.forces(*x) - fa for x in elsewhere]),
         moved_mass=jnp.diff(momentum, axis=0),
         moved_normal=jnp.diff(push, axis=0),
@@ -286,13 +284,14 @@ class _Norm:
 class _Measured:
     """A motion with what is measured on it; n records, m = n - 1 steps."""
 
-    def __init__(self, system, t, q, v, lam, tolerance):
-        self.system, self.tolerance = system, tolerance
-        self.t, self.q, self.v, self.lam = t, q, v, lam
+    def __init__(self, system, arrays, options):
+        self.system, self.tolerance = system, options.tolerance
+        self.sparse_dt = options.sparse_dt
+        self.t, self.q, self.v, self.lam = t, q, v, lam = arrays
         self.at = _in_chunks(_records, system, (t, q, v, lam))
         self.e = np.asarray(system.restitutions(lam.shape[1]))
         self.norm = _Norm(system, q)
-        self.pushes = lam[1:] > tolerance * np.max(lam, initial=0.0)  # (m, p)
+        self.pushes = lam[1:] > self.tolerance * np.max(lam, initial=0.0)  # (m, p)
 
     @cached_property
     def h(self):
@@ -310,6 +309,11 @@ class _Measured:
         k = np.clip(np.arange(-1, len(self.t) - 2)[:, None] + np.arange(4), 0, len(self.t) - 1)
         arrays = (self.t[k], self.q[k], self.v[:-1], self.v[1:], self.lam[1:])
         return _in_chunks(_steps, self.system, arrays)
+
+    @cached_property
+    def residual(self):
+        """(m, d) of the momentum balance."""
+        return self.over.gained - self.h[:, None] * self.over.force - self.over.push
 
     @cached_property
     def size_v(self):
@@ -337,7 +341,7 @@ class _Measured:
 
     @cached_property
     def small_gap(self):
-        """(n, p)"""
+        """(n, p) a gap that is rounding."""
         size = np.sqrt(self.at.inverse_mass) * np.max(self.norm.velocity(self.q))
         return self.tolerance * (size + np.abs(self.at.rate * self.t[:, None]))
 
@@ -363,14 +367,13 @@ class _Measured:
     def lifted(self):
         """(m,) how far a gap that was entered may be set back, without an impulse: a distance."""
         depth, scale = np.maximum(-self.at.gap, 0.0), np.sqrt(self.at.inverse_mass[:-1])
-        back = np.maximum(
-            -np.diff(depth, axis=0), np.minimum(depth[:-1], self.H[:, None] * self.dw)
-        )
+        again = np.minimum(depth[:-1], self.H[:, None] * self.dw)
+        back = np.maximum(-np.diff(depth, axis=0), again)
         return np.max(back / np.maximum(scale, 1e-300), axis=1, initial=0.0)
 
     @cached_property
     def stray(self):
-        """(m,) what the position may be off by in a step."""
+        """(m,) s: what the position may be off by in a step, in the norm of velocities."""
         return self.h * self.jump + self.lifted + self.H * self.small_v
 
     @cached_property
@@ -386,7 +389,7 @@ class _Measured:
 
     @cached_property
     def balance(self):
-        """(m,) b: what the momentum balance of a step may be off by."""
+        """(m,) b: what the momentum balance of a step may be off by, in the norm of momenta."""
         force = np.sum(_widest(self.norm.momentum(self.over.moved_force)), axis=1)
         mass = np.max(self.norm.momentum(self.over.moved_mass), axis=1)
         normal = np.max(self.norm.momentum(self.over.moved_normal), axis=1)
@@ -413,8 +416,8 @@ class _Measured:
 
     @cached_property
     def law_bound(self):
-        """(m, p) three steps of free motion."""
-        return 3.0 * self.dw + self.small_w
+        """(m, p) the change of w in two steps of free motion."""
+        return 2.0 * self.dw + self.small_w
 
 
 def _ends(x):
@@ -440,17 +443,16 @@ def _widest(x):
 # ---- the clauses --------------------------------------------------------------------------------
 
 
-def _feasibility(m, dt=None):
+def _feasibility(m):
     """DMP09, Lemma 4: a gap is entered by at most one step of approach, then by drift."""
-    if dt is None:
-        H = np.concatenate([m.H[:1], m.H])[:, None]
-        drift = np.concatenate([np.zeros((1, m.lam.shape[1])), np.cumsum(m.h[:, None] * m.dw, 0)])
+    if m.sparse_dt is None:
+        H, dw = (np.concatenate([x[:1], x]) for x in (m.H[:, None], m.dw))
+        drift = np.concatenate([np.zeros_like(dw[:1]), np.cumsum(m.h[:, None] * m.dw, axis=0)])
         drift -= np.maximum.accumulate(np.where(m.at.gap > 0.0, drift, 0.0), axis=0)
-        entered = H * m.speed + H * np.concatenate([m.dw[:1], m.dw])
     else:
-        bend = np.max(m.at.bend, axis=0, initial=0.0)
-        entered, drift = dt * (m.speed + dt * bend), dt * (m.t - m.t[0])[:, None] * bend
-    return -m.at.gap, _MARGIN * (entered + drift) + m.small_gap, m.t
+        H, bend = m.sparse_dt, np.max(m.at.bend, axis=0)
+        dw, drift = H * bend, H * (m.t - m.t[0])[:, None] * bend
+    return -m.at.gap, _MARGIN * (H * (m.speed + dw) + drift) + m.small_gap, m.t
 
 
 def _sign(m):
@@ -467,7 +469,7 @@ def _complementarity(m):
 
 
 def _momentum(m):
-    return m.norm.momentum(m.over.residual), _MARGIN * (m.balance + m.small_v), m.t[1:]
+    return m.norm.momentum(m.residual), _MARGIN * (m.balance + m.small_v), m.t[1:]
 
 
 def _momentum_run(m):
@@ -476,7 +478,7 @@ def _momentum_run(m):
     shifts = [*np.moveaxis(m.over.moved_force, 1, 0), m.over.moved_mass[:, 1]]
     bound = sum(_shifted(np.where(quiet, x, 0.0), m.norm.momentum) for x in shifts)
     loud = np.cumsum(np.where(m.quiet, 0.0, m.balance))
-    found = m.norm.momentum(np.cumsum(m.over.residual, axis=0))
+    found = m.norm.momentum(np.cumsum(m.residual, axis=0))
     return found, _MARGIN * (bound + loud + m.small_v_run), m.t[1:]
 
 
@@ -498,19 +500,21 @@ def _kinematics_run(m):
 
 
 def _moved(m):
-    """(m, d) Dq - h v̄."""
+    """(m, d) Dq - h v."""
     return np.diff(m.q, axis=0) - m.h[:, None] * (m.v[1:] + m.v[:-1]) / 2
 
 
 def _impact_law(m):
     """Each push belongs to a window of one or two steps at whose ends (4) holds."""
-    unfinished = m.split & ~_later(m.split | True, False)  # in the last step
-    return np.where(m.pushes & ~unfinished, m.law, 0.0), _MARGIN * m.law_bound, m.t[1:]
+    judged = m.pushes.copy()
+    judged[-1] &= ~m.split[-1]  # it may go on after the last record
+    return np.where(judged, m.law, 0.0), _MARGIN * m.law_bound, m.t[1:]
 
 
 def _passivity(m):
-    """Work of the reaction over each contact, relative to moving gaps."""
-    starts, _ = _contacts(m)
+    """Work of the reaction over each unbroken contact, relative to moving gaps."""
+    touching = np.any(m.pushes, axis=1)
+    starts = np.flatnonzero(touching & ~_earlier(touching, False))
     if not len(starts):
         return np.zeros(0), np.zeros(0), np.zeros(0)
     work = np.add.reduceat(np.sum(m.lam[1:] * (m.at.w[1:] + m.at.w[:-1]) / 2, axis=1), starts)
@@ -518,98 +522,101 @@ def _passivity(m):
     return work, _MARGIN * bound, m.t[1:][starts]
 
 
-def _contacts(m):
-    """First and last steps of each unbroken contact."""
-    touching = np.any(m.pushes, axis=1).astype(int)
-    edges = np.diff(np.concatenate([[0], touching, [0]]))
-    return np.flatnonzero(edges > 0), np.flatnonzero(edges < 0)
-
-
 def _energy(m):
-    mean_v, dv = (m.v[1:] + m.v[:-1]) / 2, np.diff(m.v, axis=0)
+    """dT = f . dq + 1/2 v . dM v - d_t g dLam - (1-e)/2 |w-| dLam, the last two at contacts."""
     work = np.sum(m.over.force * np.diff(m.q, axis=0), axis=1) + m.over.inertia
     moving = np.sum(m.lam[1:] * (m.at.rate[1:] + m.at.rate[:-1]) / 2, axis=1)
     loss = np.sum((m.e - 1) / 2 * m.before * m.lam[1:], axis=1)
     found = np.abs(np.cumsum(np.diff(m.at.energy) - work + moving + loss))
     found[np.any(m.split, axis=1)] = 0.0  # in the middle of an impact
+    return found, _MARGIN * _energy_bound(m), m.t[1:]
 
+
+def _energy_bound(m):
+    """The bounds of momentum, kinematics and impact law, times what they do work on."""
+    mean_v, dv = (m.v[1:] + m.v[:-1]) / 2, np.diff(m.v, axis=0)
     shifts = [np.sum(mean_v * x, axis=1) for x in np.moveaxis(m.over.moved_force, 1, 0)]
     shifts += [np.sum(mean_v * m.over.moved_mass[:, 1], axis=1)]
     shifts += [m.h * np.sum(m.over.force * dv, axis=1)]
     quiet = sum(_shifted(np.where(m.quiet, x, 0.0), np.abs) for x in shifts)
-    speed = np.maximum(*_ends(m.norm.velocity(m.v)))
-    loud = speed * m.balance + m.norm.momentum(m.over.force) * m.stray
-    loud += np.sum(m.lam[1:] * m.law_bound, axis=1)
-    rounding = m.size_v * m.small_v_run
-    return found, _MARGIN * (quiet + np.cumsum(np.where(m.quiet, 0.0, loud)) + rounding), m.t[1:]
+    loud = np.maximum(*_ends(m.norm.velocity(m.v))) * m.balance
+    loud += m.norm.momentum(m.over.force) * m.stray + np.sum(m.lam[1:] * m.law_bound, axis=1)
+    return quiet + np.cumsum(np.where(m.quiet, 0.0, loud)) + m.size_v * m.small_v_run
 
 
 def _variation(m):
-    """|Dv| summed; what is allowed is the triangle inequality in (1)."""
-    found = np.cumsum(m.norm.velocity(np.diff(m.v, axis=0)))
-    pushes = m.norm.velocity(m.at.kick[1:])
-    forces = m.h * np.maximum(*_ends(m.norm.velocity(m.at.a)))
-    return found, np.cumsum(forces + pushes + _MARGIN * m.balance) + m.small_v_run, m.t[1:]
+    """|M Dv| summed; what is allowed is the triangle inequality in (1)."""
+    found, force, push = (m.norm.momentum(x) for x in (m.over.gained, m.over.force, m.over.push))
+    bound = m.h * force + push + _MARGIN * m.balance
+    return np.cumsum(found), np.cumsum(bound) + _MARGIN * m.small_v_run, m.t[1:]
+
+
+class _Row(NamedTuple):
+    check: Callable  # of a _Measured, to (violation, allowed, t)
+    name: str
+    formula: str
+    bound: str
 
 
 _CLAUSES = [
-    (
-        _feasibility,
-        "feasibility",
-        "g_i(t, q) >= 0",
-        "2 h (W + dw) + 2 sum of h dw since the gap was open",
-    ),
-    (_sign, "sign", "lam_i >= 0", "rounding"),
-    (_complementarity, "complementarity", "lam_i > 0 only if g_i = 0", "2 h (|w| + dw)"),
-    (_momentum, "momentum", "M Dv = h f + grad g lam, each step", "2 b"),
-    (_momentum_run, "momentum, run", "M Dv = h f + grad g lam, summed", "2 sum of b"),
-    (_kinematics, "kinematics", "Dq = h v, each step", "2 h jump"),
-    (_kinematics_run, "kinematics, run", "Dq = h v, summed", "2 sum of h jump"),
-    (_impact_law, "impact law", "w_i+ = -e_i w_i- if lam_i > 0", "6 dw"),
-    (_passivity, "passivity", "lam . (w+ + w-) <= 0, each contact", "6 sum of lam dw"),
-    (_energy, "energy", "DT = work - loss at impacts, summed", "2 sum of |v| b + 3 lam dw"),
-    (_variation, "variation", "sum |Dv| <= sum h |a| + |M^-1 grad g lam|", "2 sum of b"),
+    _Row(_feasibility, "feasibility", "g_i(t, q) >= 0", "2 h (W + dw) + 2 sum of h dw if closed"),
+    _Row(_sign, "sign", "lam_i >= 0", "rounding"),
+    _Row(_complementarity, "complementarity", "lam_i > 0 only if g_i = 0", "2 h (|w| + dw)"),
+    _Row(_momentum, "momentum", "M Dv = h f + grad g lam, each step", "2 b"),
+    _Row(_momentum_run, "momentum, run", "M Dv = h f + grad g lam, summed", "2 |sum of b|"),
+    _Row(_kinematics, "kinematics", "Dq = h v, each step", "2 s"),
+    _Row(_kinematics_run, "kinematics, run", "Dq = h v, summed", "2 |sum of s|"),
+    _Row(_impact_law, "impact law", "w_i+ = -e_i w_i- if lam_i > 0", "4 dw"),
+    _Row(_passivity, "passivity", "lam . (w+ + w-) <= 0, each contact", "4 sum of lam dw"),
+    _Row(_energy, "energy", "DT = work - loss at impacts, summed", "2 |sum of v b + f s + lam dw|"),
+    _Row(_variation, "variation", "sum |M Dv| <= sum h |f| + |grad g lam|", "2 sum of b"),
 ]
+_AT_RECORDS = {"feasibility", "sign"}  # what can be said of records that are not every step
 
 
 # ---- putting them together ----------------------------------------------------------------------
 
 
 def _certificate(system, arrays, q0, v0, options) -> Certificate:
-    t, q, v, lam = _checked(system, *arrays)
-    if options.resolution is not None and options.every_step:
-        t, q, v, lam = _thinned(options.resolution, t, q, v, lam)
-    dense = options.every_step and len(t) > 1
-    if dense:
-        t, q, v, lam = _with_start(system, t, q, v, lam, q0, v0)
-    measured = _Measured(system, t, q, v, lam, options.tolerance)
-    clauses = []
-    for check, name, formula, bound in _CLAUSES:
-        if check is _passivity and np.ptp(measured.e, axis=None) > 0.0:
-            continue
-        if dense:
-            clauses.append(_judged(name, formula, bound, *check(measured)))
-        elif check is _feasibility:
-            clauses.append(_judged(name, formula, bound, *check(measured, options.dt)))
-        elif check is _sign:
-            clauses.append(_judged(name, formula, bound, *check(measured)))
-        else:
-            nan = float("nan")
-            clauses.append(Clause(name, formula, bound, nan, nan, nan, None, _SPARSE))
-    return Certificate(options.title, tuple(clauses))
+    arrays = _checked(system, *arrays)
+    if options.sparse_dt is None:
+        if options.resolution is not None:
+            arrays = _thinned(options.resolution, *arrays)
+        arrays = _with_start(system, *arrays, q0, v0)
+    measured = _Measured(system, arrays, options)
+    rows = [r for r in _CLAUSES if r.name != "passivity" or len(set(measured.e)) <= 1]
+    return Certificate(options.title, tuple(_clause(row, measured) for row in rows))
 
 
-def _judged(name, formula, bound, value, allowed, t) -> Clause:
+def _clause(row, measured) -> Clause:
+    if measured.sparse_dt is None:
+        return _judged(row, *row.check(measured))
+    if row.name in _AT_RECORDS:
+        return _judged(row, *row.check(measured), note="at the records")
+    nan = float("nan")
+    return Clause(row.name, row.formula, row.bound, nan, nan, nan, None, "needs every step")
+
+
+def _judged(row, value, allowed, t, note="") -> Clause:
     """The worst of a violation and its bound, (n,) or (n, p)."""
     if not np.size(value):
-        return Clause(name, formula, bound, 0.0, 0.0, float("nan"), True)
+        return Clause(row.name, row.formula, row.bound, 0.0, 0.0, float("nan"), True, note)
     value, allowed = np.reshape(value, (len(t), -1)), np.reshape(allowed, (len(t), -1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(value <= 0.0, 0.0, value / allowed)
+        ratio = np.where(value == 0.0, 0.0, value / allowed)
     k, i = np.unravel_index(np.argmax(ratio), ratio.shape)
-    ok = bool(np.all(value <= allowed))
-    worst = float(value[k, i]), float(allowed[k, i]), float(t[k])
-    return Clause(name, formula, bound, *worst, ok, t=t, ratio=np.max(ratio, axis=1))
+    return Clause(
+        row.name,
+        row.formula,
+        row.bound,
+        value=float(value[k, i]) + 0.0,  # not -0
+        allowed=float(allowed[k, i]),
+        time=float(t[k]),
+        ok=bool(np.all(value <= allowed)),
+        note=note,
+        t=t,
+        ratio=np.max(ratio, axis=1),
+    )
 
 
 def _checked(system, t, q, v, lam):
@@ -619,11 +626,14 @@ def _checked(system, t, q, v, lam):
             f"t has shape {t.shape}, q {q.shape}, v {v.shape}; they must be (n,), (n, d), (n, d)"
         )
     if np.any(np.diff(t) < 0.0):
-        raise TimeError(f"t decreases after t = {t[np.argmax(np.diff(t) < 0.0)]}")
+        raise TimeError(f"t decreases after t = {t[np.argmax(np.diff(t) < 0.0)]}: sort the records")
     p = len(system.gaps(t[0], q[0]))
     lam = np.zeros((len(t), p)) if lam is None else np.asarray(lam, float)
     if lam.shape != (len(t), p):
         raise ShapeError(f"impulse has shape {lam.shape}; for {p} gaps it must be {(len(t), p)}")
+    for name, x in (("t", t), ("q", q), ("v", v), ("impulse", lam)):
+        if not np.all(np.isfinite(x)):
+            raise NonFiniteError(f"{name} is not finite in every record: certify what comes before")
     return t, q, v, lam
 
 
