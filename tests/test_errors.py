@@ -133,13 +133,9 @@ def test_restitution_of_the_wrong_shape():
         run(System(force=fall, gap=floor, restitution=[0.5, 0.5]))
 
 
-UNEQUAL = System(force=fall, gap=two_walls, restitution=[0.5, 0.6])
-
-
 def test_unequal_restitution_needs_another_scheme_than_paoli_schatzman():
     with raises(errors.RestitutionError, "[0.5 0.6]", "PaoliSchatzman", "use Moreau or Maury"):
-        run(UNEQUAL, PaoliSchatzman())
-    assert run(UNEQUAL, Moreau(), t1=0.1).ok
+        run(System(force=fall, gap=two_walls, restitution=[0.5, 0.6]), PaoliSchatzman())
 
 
 def test_equal_restitution_in_a_vector_does_for_paoli_schatzman():
@@ -198,17 +194,25 @@ def test_mass_that_is_not_positive_definite():
         System(force=fall, mass=[1.0, math.nan])
 
 
-PLANE = {"force": fall, "gap": lambda t, q: q[0]}
-AT_PLANE = {"q0": [2.0, 1.0], "v0": [0.0, 0.0]}
+class MassOf(eqx.Module):
+    """A mass that depends on q in name only."""
+
+    mass: jax.Array
+
+    def __call__(self, q):
+        return self.mass
 
 
 def test_mass_of_q0():
+    def start(mass):
+        return run(System(force=fall, mass=MassOf(jnp.array(mass))), q0=[2.0, 1.0], v0=[0.0, 0.0])
+
     with raises(errors.MassError, "mass(q0)", "[2. 1.]", "entry -2"):
-        run(System(mass=lambda q: -q, **PLANE), **AT_PLANE)
+        start([1.0, -2.0])
     with raises(errors.MassError, "mass(q0)", "not symmetric"):
-        run(System(mass=lambda q: jnp.array([[1.0, 0.5], [0.0, 1.0]]), **PLANE), **AT_PLANE)
+        start([[1.0, 0.5], [0.0, 1.0]])
     with raises(errors.MassError, "mass(q0)", "eigenvalue"):
-        run(System(mass=lambda q: jnp.array([[1.0, 2.0], [2.0, 1.0]]), **PLANE), **AT_PLANE)
+        start([[1.0, 2.0], [2.0, 1.0]])
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
@@ -395,8 +399,12 @@ class Closing(eqx.Module):
         return jnp.stack([q[0] + 1.0 - self.speed * t, 1.0 - self.speed * t - q[0]])
 
 
+def no_force(t, q, v):
+    return jnp.zeros_like(q)
+
+
 def closing(speed):
-    return System(force=lambda t, q, v: 0.0 * q, gap=Closing(jnp.asarray(speed)))
+    return System(force=no_force, gap=Closing(jnp.asarray(speed)))
 
 
 CLOSING = closing(2.0)
@@ -419,7 +427,7 @@ def test_two_walls_that_close_on_each_other(scheme, tmp_path):
 
 
 def member_fields(sol):
-    return sol.t, sol.q, sol.v, sol.gap, sol.impulse
+    return sol.t, sol.q, sol.v, sol.gap, sol.impulse, sol.velocity_before, sol.velocity_after
 
 
 def solved(system_of, values, **changed):
@@ -451,7 +459,7 @@ def test_one_member_breaks_down(scheme):
 
 
 def test_one_member_is_infeasible():
-    how = {"scheme": Maury(), "q0": [0.2]}
+    how = {"q0": [0.2]}
     batch = solved(closing, [0.5, 2.0], **how)
     assert_others_finish(batch, [run(closing(0.5), **how)], failing=1)
     assert bool(batch[1].status == Status.infeasible)
@@ -476,14 +484,7 @@ def test_one_member_has_a_negative_mass():
     assert batch[0].ok
     assert bool(batch[1].status == Status.mass)
     assert np.isfinite(batch.q).all()
-
-
-def test_a_member_with_a_negative_mass_has_finite_velocities():
-    assert np.isfinite(solved(of_mass, [[1.0], [-1.0]]).v).all()
-
-
-def test_a_member_that_breaks_down_has_finite_normal_velocities():
-    assert np.isfinite(solved(breaking_down_at, [2.0, 0.305, 3.0]).velocity_after).all()
+    assert np.isfinite(batch.v).all()
 
 
 def assert_second_is_not_ok(batch):

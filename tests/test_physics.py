@@ -226,6 +226,7 @@ def test_paoli_schatzman_in_a_moving_frame(e):
         np.testing.assert_allclose(b.q[:, 0] - c * b.t, a.q[:, 0], atol=1e-11)
 
 
+@pytest.mark.slow
 def test_geodesic_and_frozen_projection_agree_to_second_order():
     problem = models.line_polar(e=0.5)
     gaps = []

@@ -238,8 +238,6 @@ def test_part_of_a_batch(batch):
     assert np.array_equal(batch[-1].q, batch[2].q)
 
 
-
-
 def test_members_are_iterable(batch):
     assert len(list(islice(batch, 10))) == 3
 

@@ -33,7 +33,7 @@ from carom.system import System
 
 # Every bound is this times the first-order estimate of what a scheme may do in a step.
 _MARGIN = 2.0
-_CHUNK = (512, 8192)  # records evaluated by one call: two sizes, so two compilations at most
+_CHUNK = (1024, 8192)  # records evaluated by one call: two sizes, so two compilations at most
 
 
 def certify(
@@ -80,6 +80,8 @@ def certify_arrays(
     received since the record before, or None for none at all.  Two records at one time are the two
     sides of a jump.  The rest is as in ``certify``.
     """
+    if np.size(t) < 2:
+        raise ShapeError(f"t has shape {np.shape(t)}; a motion has two records or more")
     options = _Options(f"{np.size(t)} records", None, resolution, tolerance)
     return _certificate(system, (t, q, v, impulse), q0, v0, options)
 
