@@ -69,13 +69,26 @@ def test_every_model_is_in_the_table():
     assert {make().name for make in ACCEPTED.values()} == set(models.catalogue())
 
 
-@pytest.mark.parametrize("title", ACCEPTED)
-def test_solutions_of_the_models_are_accepted(title):
-    problem = ACCEPTED[title]()
-    for name, scheme in SCHEMES.items():
-        for steps in (307, 1009):
-            certificate = certify(solved(problem, scheme, steps), q0=problem.q0, v0=problem.v0)
+def accept(problem, names, all_steps):
+    for name in names:
+        for steps in all_steps:
+            sol = solved(problem, SCHEMES[name], steps)
+            certificate = certify(sol, q0=problem.q0, v0=problem.v0)
             assert certificate.ok, f"{name}, {steps} steps\n{certificate}"
+
+
+ONE_EACH = [(m, list(SCHEMES)[k % 3]) for k, m in enumerate(models.catalogue())]
+
+
+@pytest.mark.parametrize(("model", "scheme"), ONE_EACH)
+def test_a_solution_of_every_model_is_accepted(model, scheme):
+    accept(getattr(models, model)(), [scheme], (307, 1009))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", ACCEPTED)
+def test_every_scheme_on_every_model_is_accepted(title):
+    accept(ACCEPTED[title](), SCHEMES, (307, 1009, 8009))
 
 
 @pytest.mark.slow
@@ -223,8 +236,7 @@ PAIRS = [
     ("ball", "Moreau"),
     ("ball", "PaoliSchatzman"),
     ("disc", "Maury"),
-    ("disc", "Moreau"),
-    ("line polar", "Maury"),
+    ("line polar", "Moreau"),
 ]
 
 
@@ -271,10 +283,9 @@ class Planted:
 
     def approach(self):
         """Normal speed of the first impact."""
-        q, v = self.problem.exact(np.array([self.around_impact()[0] * self.dt]))
-        sol_hit = self.problem.impact_times[self.problem.impact_times > 0.0][0]
-        q, v = self.problem.exact(np.array([sol_hit * (1 - 1e-9)]))
-        return -float(self.system.contacts(sol_hit, jnp.asarray(q[0])).velocity(v[0])[0])
+        hit = self.problem.impact_times[self.problem.impact_times > 0.0][0]
+        q, v = self.problem.exact(np.array([hit * (1 - 1e-9)]))
+        return -float(self.system.contacts(hit, jnp.asarray(q[0])).velocity(v[0])[0])
 
     def replaced(self, system):
         """Another system around the first impact."""
@@ -391,7 +402,7 @@ FAULTS = {
 @pytest.mark.parametrize(("title", "scheme"), PAIRS)
 def test_planted_faults_are_found(title, scheme):
     at = Planted(PLANTED[title], SCHEMES[scheme])
-    clean = certify_arrays(at.system, *at.motion((STEPS // 2, at.system, None)))
+    clean = certify_arrays(at.system, *at.replaced(at.system))
     assert clean.ok, clean  # cutting a run in two is no fault
     for fault, (sizes, clause) in FAULTS.items():
         certificate = certify_arrays(at.system, *fault(at, sizes[0]))
@@ -399,13 +410,25 @@ def test_planted_faults_are_found(title, scheme):
         assert clause in failed(certificate), f"{fault.__name__}\n{certificate}"
 
 
-def test_fault_at_one_of_several_gaps():
-    """Three balls in a row: one of two gaps that are struck at once has another e."""
-    problem = models.row_of_balls(e=0.5)
-    uneven = eqx.tree_at(lambda s: s.restitution, problem.system, jnp.array([0.5, 0.55]))
-    sol = carom.solve(uneven, carom.Moreau(), problem.q0, problem.v0, t1=problem.t1, dt=1e-3)
-    assert certify(sol, uneven).ok
-    assert "impact law" in failed(certify(sol, problem.system))
+@pytest.mark.parametrize(
+    ("after", "pushes", "right"),
+    [
+        ([-1 / 3, 2 / 3, 2 / 3], [4 / 3, 2 / 3], True),  # the law, both gaps at once
+        ([0.0, 0.0, 1.0], [1.0, 1.0], False),  # one after the other, as in Newton's cradle
+        ([0.0, 1.0, 0.0], [1.0, 0.0], False),  # the second gap forgotten
+    ],
+)
+def test_a_row_that_touches(after, pushes, right):
+    problem = models.row_of_balls(e=1.0)
+    t = np.linspace(0.0, 2.0, 401)
+    v = np.where(t[:, None] >= 1.0, after, [1.0, 0.0, 0.0])
+    q = problem.q0 + np.where(t < 1.0, t, 1.0)[:, None] * v[0]
+    q = q + np.maximum(t - 1.0, 0.0)[:, None] * np.array(after)
+    impulse = np.where(t[:, None] == 1.0, pushes, 0.0)
+    certificate = certify_arrays(problem.system, t, q, v, impulse)
+    assert bool(certificate.ok) == right, certificate
+    if not right:
+        assert "momentum" not in failed(certificate)
 
 
 def test_a_missing_gap_is_noticed():
@@ -472,19 +495,16 @@ def test_nothing_is_taken_from_the_solver():
 
 
 def test_system_of_a_batch_and_of_a_file(tmp_path):
-    def run(height):
-        problem = models.bouncing_ball(e=0.8)
-        return carom.solve(problem.system, carom.Moreau(), height[None], [0.0], t1=1.0, dt=1e-2)
-
-    system = models.bouncing_ball(e=0.8).system
-    sols = jax.vmap(run)(jnp.array([1.0, 2.0]))
+    sol = ball_solution()
+    batch = jax.tree_util.tree_map(lambda a: np.stack([a, a]), sol)
     with pytest.raises(errors.RecordError, match="index it first"):
-        certify(sols, system)
+        certify(batch)
+    assert certify(batch[1]).ok
+    sol.save(tmp_path / "ball.nc")
+    loaded = carom.load(tmp_path / "ball.nc")
     with pytest.raises(errors.RecordError, match="carries no system"):
-        certify(sols[1])
-    assert certify(sols[1], system).ok
-    ball_solution().save(tmp_path / "ball.nc")
-    assert certify(carom.load(tmp_path / "ball.nc"), system).ok
+        certify(loaded)
+    assert certify(loaded, sol.system).ok
 
 
 def test_units_do_not_matter():

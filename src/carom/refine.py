@@ -91,7 +91,9 @@ class Refinement:
     @property
     def reached(self) -> bool | None:
         """Whether the wanted error is reached; None if none was wanted."""
-        return None if self.error is None else self.converges and self.estimates[-1] <= self.error
+        if self.error is None:
+            return None
+        return self.converges and bool(self.estimates[-1] <= self.error)
 
     def __str__(self) -> str:
         rows = [f"{'dt':>12}  {'difference':>12}  {'order':>6}  {'estimate':>12}"]
