@@ -74,7 +74,8 @@ def project(
     finite = jnp.isfinite(jnp.sum(point)) & jnp.isfinite(data)
     status = first_failure(failing(~finite, Status.nonfinite), status)
     residual = kkt_residual(mass, target, G, b, active, point, lam)
-    status = first_failure(status, failing(residual > _UNCONVERGED, Status.unconverged))
+    if p > 1:  # one row has a closed form
+        status = first_failure(status, failing(residual > _UNCONVERGED, Status.unconverged))
     return Projection(point, lam, residual, iterations, status)
 
 
@@ -83,7 +84,7 @@ def kkt_residual(metric, target, G, b, active, x, lam) -> Array:
     Mx, Mt, reaction = metric.apply(x), metric.apply(target), product(G.T, lam)
     balance = jnp.max(jnp.abs(Mx - Mt - reaction))
     balance_scale = jnp.max(jnp.abs(Mx) + jnp.abs(Mt) + product(jnp.abs(G).T, jnp.abs(lam)))
-    size = jnp.sqrt(jnp.sum(G * G, axis=1)) * (_norm(x) + _norm(target)) + jnp.abs(b)
+    size = jnp.max(jnp.abs(G), axis=1) * jnp.sum(jnp.abs(x) + jnp.abs(target)) + jnp.abs(b)
     slack = (product(G, x) + b) / jnp.maximum(size, _TINY)
     slack = jnp.where(active, slack, 0.0)
     gap_or_push = jnp.where(lam > 0.0, jnp.abs(slack), jnp.maximum(-slack, 0.0))
