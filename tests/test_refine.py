@@ -170,7 +170,7 @@ def ratios(problem, scheme, all_steps, all_levels):
 def test_the_estimate_holds_almost_always():
     found = everything()
     converged = np.array([ratio for ratio, converges in found if converges])
-    assert len(converged) > 0.9 * len(found)
+    assert len(converged) > 0.8 * len(found)
     assert np.mean(converged <= 1.0) > 0.97
     assert converged.max() < 3.0
 

@@ -326,9 +326,15 @@ class _Measured:
 
     @cached_property
     def small_v(self):
-        """(m,) a velocity that is rounding: a position to ``tolerance`` may be divided by h."""
-        size_q = np.max(self.norm.velocity(self.q))
-        return self.tolerance * (self.size_v + size_q / np.maximum(self.H, 1e-300))
+        """(m,) a velocity that is rounding.
+
+        A position to ``tolerance`` may be divided by h; in a contact, bounces that move a position
+        by less than that may be left out, and their velocity is (2 a dq)^1/2.
+        """
+        dq = self.tolerance * np.max(self.norm.velocity(self.q))
+        a = np.maximum(*_ends(self.norm.velocity(self.at.a)))
+        bounce = np.where(self.quiet, 0.0, np.sqrt(2.0 * a * dq))
+        return self.tolerance * self.size_v + dq / np.maximum(self.H, 1e-300) + bounce
 
     @cached_property
     def small_v_run(self):

@@ -14,7 +14,7 @@ from carom.solve import solve
 from carom.system import System
 
 _RECENT = 3  # differences that an estimate looks at, for one alone may be small by luck
-_SAFETY = 2.0  # with this, it held in 99 of 100 refinements (tests/test_refine.py prints them)
+_SAFETY = 2.0  # with this, it held in 98 of 100 refinements (tests/test_refine.py prints them)
 _CONVERGES = 0.5  # the least observed order that is called convergence
 _ROUNDING = 1e-11  # differences below this, relative to |q|, say nothing about an order
 
@@ -51,7 +51,7 @@ def refine(
     depending on where in a step the impacts fall, so that two runs may agree by luck.  Hence prime
     numbers of steps, which do not meet the impacts in the same way twice, and in (3) the largest of
     three, doubled.  It is an estimate, not a bound: on the models of carom the error was below it
-    in 99 cases of 100, and at most twice it.  It means nothing where the solution is not unique or
+    in 98 cases of 100, and at most twice it.  It means nothing where the solution is not unique or
     does not depend continuously on its data (several impacts at once, chaos over a long time);
     as a rule ``converges`` is then False.
     """
