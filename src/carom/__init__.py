@@ -2,9 +2,11 @@
 
 import carom._jax  # noqa: F401  (first: it sets up JAX)
 from carom import errors, models
+from carom.certify import Certificate, certify, certify_arrays
 from carom.errors import CaromError
 from carom.projection import project
 from carom.record import Record
+from carom.refine import Refinement, refine
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.maury import Maury
 from carom.schemes.moreau import Moreau
@@ -17,6 +19,7 @@ from carom.system import Lagrangian, System
 
 __all__ = [
     "CaromError",
+    "Certificate",
     "EventDriven",
     "Lagrangian",
     "Maury",
@@ -24,12 +27,16 @@ __all__ = [
     "PaoliSchatzman",
     "Penalty",
     "Record",
+    "Refinement",
     "Solution",
     "Status",
     "System",
+    "certify",
+    "certify_arrays",
     "errors",
     "load",
     "models",
     "project",
+    "refine",
     "solve",
 ]
