@@ -210,6 +210,18 @@ def test_without_gaps():
     assert "momentum" in failed(certify(sol, stiffer))
 
 
+def test_what_each_step_hides_the_sum_shows():
+    """On a circle under f = -q, a constant force of a part in a thousand is not in the system."""
+    spring, pushed = (
+        carom.System(force=lambda t, q, v, bias=bias: jnp.array([bias, 0.0]) - q)
+        for bias in (0.0, 1e-3)
+    )
+    sol = carom.solve(pushed, carom.Moreau(), [1.0, 0.0], [0.0, 1.0], t1=30.0, dt=1e-3)
+    certificate = certify(sol, spring)
+    assert certificate["momentum"].ok
+    assert certificate["momentum, run"].ok is False
+
+
 def test_unequal_restitution_has_no_clause_of_passivity():
     system = carom.System(
         force=lambda t, q, v: jnp.array([0.0, -1.0]),
