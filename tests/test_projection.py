@@ -238,7 +238,7 @@ def test_thin_wedge(angle, t):
 
 
 INACCURATE = pytest.mark.xfail(
-    strict=True, reason="three or more nearly opposite rows: the pseudo-inverse loses its digits"
+    strict=True, reason="rows nearly opposite to within 1e-8: the pseudo-inverse loses its digits"
 )
 
 
@@ -249,9 +249,7 @@ def nearly_opposite(angle, p, d):
     return rng.normal(size=(N, d)), G, np.zeros((N, p)), masses("diagonal", rng, N, d)
 
 
-@pytest.mark.parametrize(
-    "angle", [1e-3, *(pytest.param(a, marks=INACCURATE) for a in (1e-6, 1e-9))]
-)
+@pytest.mark.parametrize("angle", [1e-3, 1e-5, 1e-7, pytest.param(1e-9, marks=INACCURATE)])
 def test_nearly_opposite_rows(angle):
     """As many rows as dimensions: every cone has an interior."""
     problem = t, G, b, mass = nearly_opposite(angle, 10, 10)

@@ -183,6 +183,9 @@ def _goldfarb_idnani(metric, target, G, b, active):
         y = w.y + step * z
         y = y - product(P.T, jnp.where(inside & enters, product(N, y) + c, 0.0))
         lam = jnp.where(~enters & ~blocked & is_k, 0.0, lam)
+        # lam follows y, so that the next choice is made with its digits too
+        missing = product(P, y - product(N.T, lam))
+        lam = jnp.where(inside & enters, jnp.maximum(lam + missing, 0.0), lam)
         return _Working(
             lam=lam,
             y=y,
