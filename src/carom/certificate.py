@@ -1,0 +1,87 @@
+"""The certificate: its clauses, and how they are printed and drawn."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One line of a certificate."""
+
+    name: str
+    formula: str  # what the definition asks
+    bound: str  # what is allowed, as a formula; symbols in docs/certificate.md
+    value: float  # size of the violation, where it is largest beside what is allowed
+    allowed: float  # there
+    time: float  # there
+    ok: bool | None  # None: not checked, and ``note`` says why
+    note: str = ""
+    t: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
+    ratio: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)  # value / allowed
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was checked.  ``certificate["impact law"]`` is one clause; print it for the table."""
+
+    title: str
+    clauses: tuple[Clause, ...]
+
+    @property
+    def ok(self) -> bool | None:
+        """True: every clause holds.  False: one does not.  None: none fails, but some are open."""
+        found = [clause.ok for clause in self.clauses]
+        return False if False in found else None if None in found else True
+
+    def __getitem__(self, name: str) -> Clause:
+        for clause in self.clauses:
+            if clause.name == name:
+                return clause
+        raise KeyError(f"{name!r} is not a clause; there are {[c.name for c in self.clauses]}")
+
+    def __str__(self) -> str:
+        rows = [_HEADER, *(_cells(c) for c in self.clauses)]
+        width = [max(len(r[i]) for r in rows) for i in range(len(_HEADER))]
+        lines = [
+            "  ".join(c.ljust(w) for c, w in zip(r, width, strict=True)).rstrip() for r in rows
+        ]
+        return "\n".join([f"{self.title}: {self._verdict()}", *lines])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        def row(cells, tag):
+            return "<tr>" + "".join(f"<{tag}>{escape(c)}</{tag}>" for c in cells) + "</tr>"
+
+        body = "".join(row(_cells(c), "td") for c in self.clauses)
+        head = f"<p>{escape(self.title)}: <b>{self._verdict()}</b></p>"
+        return f"{head}<table>{row(_HEADER, 'th')}{body}</table>"
+
+    def _verdict(self):
+        return {True: "a solution", False: "NOT a solution", None: "not fully checked"}[self.ok]
+
+    def plot(self, axes=None):
+        """Violation over what is allowed, clause by clause, against time; returns the Axes."""
+        import matplotlib.pyplot as plt
+
+        if axes is None:
+            _, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+        for clause in self.clauses:
+            if len(clause.t):
+                axes.plot(clause.t, np.maximum(clause.ratio, 1e-6), linewidth=1, label=clause.name)
+        axes.axhline(1.0, color="k", linewidth=0.8)
+        axes.set(yscale="log", xlabel="time", ylabel="violation / allowed", title=self.title)
+        axes.legend(fontsize="small", ncols=2)
+        return axes
+
+
+_HEADER = ("clause", "formula", "violation", "allowed", "at t", "ok")
+
+
+def _cells(clause):
+    if clause.ok is None:
+        return (clause.name, clause.formula, "", "", "", f"not checked: {clause.note}")
+    numbers = (f"{clause.value:.2e}", f"{clause.allowed:.2e}", f"{clause.time:.6g}")
+    note = f" ({clause.note})" if clause.note else ""
+    return (clause.name, clause.formula, *numbers, ("yes" if clause.ok else "NO") + note)

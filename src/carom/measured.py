@@ -1,0 +1,290 @@
+"""What a certificate measures on a motion: at each record, over each step, and in the whole."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# Every bound is this times the first-order estimate of what a scheme may do in a step.
+MARGIN = 2.0
+_CHUNK = (1024, 8192)  # records evaluated by one call: two sizes, so two compilations at most
+
+
+class Options(NamedTuple):
+    title: str
+    sparse_dt: float | None  # the step, where not every step is a record
+    resolution: float | None
+    tolerance: float
+
+
+class _Record(NamedTuple):
+    """At one record, right limit."""
+
+    gap: Any  # (p,)
+    rate: Any  # (p,) d_t g
+    w: Any  # (p,) d_t g + grad g . v
+    bend: Any  # (p,) |grad g . a| + |g'' along v|: how fast w changes in free motion
+    inverse_mass: Any  # (p,) grad g . M^-1 grad g
+    a: Any  # (d,) M^-1 f
+    kick: Any  # (d,) M^-1 grad g lam
+    energy: Any  # () kinetic
+
+
+def _at_record(system, t, q, v, lam):
+    metric, contacts = system.metric(q), system.contacts(t, q)
+    a, normals = metric.solve(system.forces(t, q, v)), metric.whiten(contacts.rows)
+
+    def speed(s):
+        return jax.jvp(lambda s: system.gaps(t + s, q + s * v), (s,), (jnp.ones(()),))[1]
+
+    curved = jax.jvp(speed, (jnp.zeros(()),), (jnp.ones(()),))[1]
+    return _Record(
+        gap=contacts.gap,
+        rate=contacts.rate,
+        w=contacts.velocity(v),
+        bend=jnp.abs(contacts.rows @ a) + jnp.abs(curved),
+        inverse_mass=jnp.sum(normals**2, axis=1),
+        a=a,
+        kick=metric.lift(normals.T @ lam),
+        energy=metric.energy(v),
+    )
+
+
+class _Step(NamedTuple):
+    """Over one step; ``moved`` is what shifting one argument by a step does to the balance."""
+
+    gained: Any  # (d,) M Dv
+    force: Any  # (d,) f
+    push: Any  # (d,) grad g lam
+    inertia: Any  # () 1/4 (v_a DM v_a + v_b DM v_b)
+    moved_force: Any  # (3, d) h times the change of f over the step in t, in q, in v
+    moved_mass: Any  # (3, d) DM Dv, with DM over the step before, this one and the next
+    moved_normal: Any  # (3, d) D(grad g) lam, likewise
+
+
+def _over_step(system, t, q, va, vb, lam):
+    """Records k - 1 to k + 2, t (4,) and q (4, d); the step is from k to k + 1."""
+    h, dv = t[2] - t[1], vb - va
+    fa, fb = system.forces(t[1], q[1], va), system.forces(t[2], q[2], vb)
+    elsewhere = [(t[2], q[1], va), (t[1], q[2], va), (t[1], q[1], vb)]
+    momentum = jax.vmap(lambda q: system.metric(q).apply(dv))(q)
+    push = jax.vmap(lambda t, q: system.contacts(t, q).rows.T @ lam)(t, q)
+    Ma, Mb = system.metric(q[1]), system.metric(q[2])
+    return _Step(
+        gained=(momentum[1] + momentum[2]) / 2,
+        force=(fa + fb) / 2,
+        push=(push[1] + push[2]) / 2,
+        inertia=sum(v @ (Mb.apply(v) - Ma.apply(v)) for v in (va, vb)) / 4,
+        moved_force=h * jnp.stack([system.forces(*x) - fa for x in elsewhere]),
+        moved_mass=jnp.diff(momentum, axis=0),
+        moved_normal=jnp.diff(push, axis=0),
+    )
+
+
+@eqx.filter_jit
+def records(system, arrays):
+    return jax.vmap(lambda *x: _at_record(system, *x))(*arrays)
+
+
+@eqx.filter_jit
+def _steps(system, arrays):
+    return jax.vmap(lambda *x: _over_step(system, *x))(*arrays)
+
+
+@eqx.filter_jit
+def _masses(system, q):
+    eye = jnp.eye(q.shape[1])
+    return jax.vmap(lambda q: jax.vmap(system.metric(q).apply)(eye))(q)
+
+
+def in_chunks(function, system, arrays):
+    """``function`` over the leading axis, in calls of one size: the last is padded."""
+    n = len(arrays[0])
+    size = _CHUNK[0] if n <= _CHUNK[0] else _CHUNK[1]
+    padded = [np.concatenate([a, np.repeat(a[-1:], -n % size, axis=0)]) for a in arrays]
+    found = [function(system, [a[k : k + size] for a in padded]) for k in range(0, n, size)]
+    return type(found[0])(*(np.concatenate(x)[:n] for x in zip(*found, strict=True)))
+
+
+class _Norm:
+    """The kinetic norm of the mean mass along the motion: one norm for the whole run."""
+
+    def __init__(self, system, q):
+        chosen = q[np.linspace(0, len(q) - 1, 256).astype(int)]
+        self.factor = np.linalg.cholesky(np.mean(_masses(system, chosen), axis=0))
+
+    def velocity(self, x):
+        """(x . M x)^1/2, of (..., d)."""
+        return np.linalg.norm(x @ self.factor, axis=-1)
+
+    def momentum(self, x):
+        """(x . M^-1 x)^1/2."""
+        return np.linalg.norm(x @ np.linalg.inv(self.factor).T, axis=-1)
+
+
+class Measured:
+    """A motion with what is measured on it; n records, m = n - 1 steps."""
+
+    def __init__(self, system, arrays, options):
+        self.system, self.tolerance = system, options.tolerance
+        self.sparse_dt = options.sparse_dt
+        self.t, self.q, self.v, self.lam = t, q, v, lam = arrays
+        self.at = in_chunks(records, system, (t, q, v, lam))
+        self.e = np.asarray(system.restitutions(lam.shape[1]))
+        self.norm = _Norm(system, q)
+        self.pushes = lam[1:] > self.tolerance * np.max(lam, initial=0.0)  # (m, p)
+
+    @cached_property
+    def h(self):
+        """(m,) length of each step."""
+        return np.diff(self.t)
+
+    @cached_property
+    def H(self):
+        """(m,) the longest of a step and its neighbours."""
+        return widest(self.h)
+
+    @cached_property
+    def over(self):
+        """What ``_Step`` says, for each step."""
+        k = np.clip(np.arange(-1, len(self.t) - 2)[:, None] + np.arange(4), 0, len(self.t) - 1)
+        arrays = (self.t[k], self.q[k], self.v[:-1], self.v[1:], self.lam[1:])
+        return in_chunks(_steps, self.system, arrays)
+
+    @cached_property
+    def residual(self):
+        """(m, d) of the momentum balance."""
+        return self.over.gained - self.h[:, None] * self.over.force - self.over.push
+
+    @cached_property
+    def size_v(self):
+        """() the largest velocity, or change of velocity."""
+        sizes = [self.norm.velocity(x) for x in (self.v, self.at.kick)]
+        push = self.h * np.maximum(*ends(self.norm.velocity(self.at.a)))
+        return max(np.max(x, initial=0.0) for x in (*sizes, push))
+
+    @cached_property
+    def small_v(self):
+        """(m,) a velocity that is rounding.
+
+        A position to ``tolerance`` may be divided by h; in a contact, bounces that move a position
+        by less than that may be left out, and their velocity is (2 a dq)^1/2.
+        """
+        dq = self.tolerance * np.max(self.norm.velocity(self.q))
+        a = np.maximum(*ends(self.norm.velocity(self.at.a)))
+        bounce = np.where(self.quiet, 0.0, np.sqrt(2.0 * a * dq))
+        return self.tolerance * self.size_v + dq / np.maximum(self.H, 1e-300) + bounce
+
+    @cached_property
+    def small_v_run(self):
+        """(m,) rounding of a sum of velocities: that of positions does not add up."""
+        steps = np.arange(1, len(self.h) + 1)
+        return np.maximum.accumulate(self.small_v) + steps * self.tolerance * self.size_v
+
+    @cached_property
+    def small_w(self):
+        """(m, p) the same in the normal velocities."""
+        return self.small_v[:, None] * np.sqrt(np.maximum(*ends(self.at.inverse_mass)))
+
+    @cached_property
+    def small_gap(self):
+        """(n, p) a gap that is rounding."""
+        size = np.sqrt(self.at.inverse_mass) * np.max(self.norm.velocity(self.q))
+        return self.tolerance * (size + np.abs(self.at.rate * self.t[:, None]))
+
+    @cached_property
+    def dw(self):
+        """(m, p) h max(bend): the change of w in a step of free motion, neighbours included."""
+        return self.H[:, None] * widest(np.maximum(*ends(self.at.bend)))
+
+    @cached_property
+    def speed(self):
+        """(p,) W: the fastest approach, seen at a record or told by an impulse."""
+        told = self.lam * self.at.inverse_mass
+        return np.max(np.maximum(-self.at.w, told), axis=0, initial=0.0)
+
+    @cached_property
+    def jump(self):
+        """(m,) |Dv| + h |a| + |M^-1 grad g lam|: how far v may stray in a step."""
+        a = self.norm.velocity(self.at.a)
+        dv = self.norm.velocity(np.diff(self.v, axis=0))
+        return dv + self.H * np.maximum(*ends(a)) + self.norm.velocity(self.at.kick[1:])
+
+    @cached_property
+    def lifted(self):
+        """(m,) how far a gap that was entered may be set back, without an impulse: a distance."""
+        depth, scale = np.maximum(-self.at.gap, 0.0), np.sqrt(self.at.inverse_mass[:-1])
+        again = np.minimum(depth[:-1], self.H[:, None] * self.dw)
+        back = np.maximum(-np.diff(depth, axis=0), again)
+        return np.max(back / np.maximum(scale, 1e-300), axis=1, initial=0.0)
+
+    @cached_property
+    def stray(self):
+        """(m,) s: what the position may be off by in a step, in the norm of velocities."""
+        return self.h * self.jump + self.lifted + self.H * self.small_v
+
+    @cached_property
+    def quiet(self):
+        """(m,) bool: no contact in the step nor beside it, nothing lifted, and not the first."""
+        loud = np.any(self.pushes, axis=1) | (self.lifted > 0.0)
+        return ~(widest(loud) | self.first)
+
+    @cached_property
+    def first(self):
+        """(m,) bool, the first step of positive length: velocities may be staggered from here."""
+        return np.arange(len(self.h)) == np.argmax(self.h > 0.0)
+
+    @cached_property
+    def balance(self):
+        """(m,) b: what the momentum balance of a step may be off by, in the norm of momenta."""
+        force = np.sum(widest(self.norm.momentum(self.over.moved_force)), axis=1)
+        mass = np.max(self.norm.momentum(self.over.moved_mass), axis=1)
+        normal = np.max(self.norm.momentum(self.over.moved_normal), axis=1)
+        staggered = self.first * self.h * self.norm.momentum(self.over.force)
+        return force + mass + normal + staggered
+
+    @cached_property
+    def law(self):
+        """(m, p) |w+ + e w-| over the step, or over two steps with it where that is less."""
+        w, k, last = self.at.w, np.arange(len(self.h)), len(self.t) - 1
+        windows = [(k, k + 1), (k, np.minimum(k + 2, last)), (np.maximum(k - 1, 0), k + 1)]
+        return np.min([np.abs(w[b] + self.e * w[a]) for a, b in windows], axis=0)
+
+    @cached_property
+    def split(self):
+        """(m, p) bool: an impact that this step begins and the next one ends."""
+        alone = np.abs(self.at.w[1:] + self.e * self.at.w[:-1]) <= MARGIN * self.law_bound
+        return self.pushes & ~alone & later(self.pushes, True)
+
+    @cached_property
+    def before(self):
+        """(m, p) w- of the impact that a push belongs to."""
+        return np.where(earlier(self.split, False), earlier(self.at.w[:-1], 0.0), self.at.w[:-1])
+
+    @cached_property
+    def law_bound(self):
+        """(m, p) the change of w in two steps of free motion."""
+        return 2.0 * self.dw + self.small_w
+
+
+def ends(x):
+    return x[:-1], x[1:]
+
+
+def earlier(x, start):
+    """The entry before, along the first axis."""
+    return np.concatenate([np.full_like(x[:1], start), x[:-1]])
+
+
+def later(x, end):
+    """The entry after."""
+    return np.concatenate([x[1:], np.full_like(x[:1], end)])
+
+
+def widest(x):
+    """The largest of an entry and its neighbours along the first axis."""
+    padded = np.concatenate([x[:1], x, x[-1:]])
+    return np.maximum(np.maximum(padded[:-2], padded[1:-1]), padded[2:])
