@@ -26,7 +26,7 @@ class ImpactLog:
     """
 
     def __init__(self, count: int):
-        self._held = _Steps.none(count)  # the last three steps seen
+        self._held = _Steps.none(count)  # the last steps with an impulse
         self._largest = 0.0
         self._rows = []
 
@@ -39,10 +39,12 @@ class ImpactLog:
         if events is not None:
             self._take(index, t, impulse, before, after, events)
             return
+        pushed = np.flatnonzero(np.any(impulse > 0.0, axis=1))  # few: the rest is free flight
+        fields = (x[pushed] for x in (index, t, impulse, before, after))
         held = self._held
-        steps = _Steps(index, t, impulse, before, after).after(held)
+        steps = _Steps(*fields).after(held)
         self._emit(steps, first=len(held.t) - 1 if len(held.t) else 0, last=len(steps.t) - 1)
-        self._held = steps.tail(3)
+        self._held = steps.tail(2)
 
     def _take(self, index, t, impulse, before, after, events):
         if len(index) and index[0] == 0:  # an impact in the initial data
@@ -79,11 +81,11 @@ class ImpactLog:
         contact = steps.impulse > _ROUNDING * largest[:, None]
         self._largest = largest[-1] if len(largest) else self._largest
         onset = contact.copy()
-        onset[1:] &= ~contact[:-1]
+        onset[1:] &= ~(contact[:-1] & (np.diff(steps.index) == 1)[:, None])
         m, i = np.nonzero(onset[first:last])
         m += first
         follow = np.minimum(m + 1, len(steps.t) - 1)
-        second = (follow > m) & contact[follow, i]
+        second = (steps.index[follow] == steps.index[m] + 1) & contact[follow, i]
         rows = np.zeros(len(m), COLUMNS)
         rows["time"], rows["constraint"], rows["step"] = steps.t[m], i, steps.index[m]
         rows["velocity_before"] = steps.before[m, i]
@@ -94,6 +96,8 @@ class ImpactLog:
 
 
 class _Steps:
+    """Steps with an impulse."""
+
     def __init__(self, index, t, impulse, before, right):
         self.index, self.t = index, t
         self.impulse, self.before, self.right = impulse, before, right

@@ -59,7 +59,9 @@ class Record:
         if self.times is not None:
             return _plan_times(self.times, t0, dt, steps)
         if self.every is not None:
-            return Plan(np.append(np.arange(0, steps, self.every), steps), None)
+            marks = np.arange(0, steps + self.every, self.every)  # one array: there may be 10^8
+            marks[-1] = steps
+            return Plan(marks, None)
         return Plan(np.array([steps] if self.final else [0, steps]), None)
 
 
