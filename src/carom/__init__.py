@@ -14,6 +14,7 @@ from carom.schemes.paoli_schatzman import PaoliSchatzman
 from carom.schemes.penalty import Penalty
 from carom.solution import Solution, load
 from carom.solve import solve
+from carom.sparse import Sparse
 from carom.status import Status
 from carom.system import Lagrangian, System
 
@@ -29,6 +30,7 @@ __all__ = [
     "Record",
     "Refinement",
     "Solution",
+    "Sparse",
     "Status",
     "System",
     "certify",

@@ -10,10 +10,11 @@ from jax import Array
 from jax.core import Tracer
 
 from carom import errors
+from carom.metric import check_definite
 from carom.record import Record
 from carom.schemes.scheme import Scheme
 from carom.status import Status, exception_of, text_of
-from carom.system import System, check_definite
+from carom.system import System
 
 
 def check_kinds(system, scheme, record) -> None:

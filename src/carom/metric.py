@@ -10,7 +10,10 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+
+from carom.errors import MassError
 
 # Up to this size a factorisation is written out in scalars, which the compiler fuses into the loop
 # around it; a LAPACK call inside a loop costs microseconds.
@@ -211,3 +214,25 @@ def logarithm(mass: Callable, q: Array, target: Array) -> Array:
     """
     xi = target - q
     return jax.lax.fori_loop(0, 8, lambda _, xi: xi + target - geodesic(mass, q, xi), xi)
+
+
+def check_definite(M: np.ndarray, name: str) -> None:
+    """Raise MassError unless M, (d,) or (d, d), is finite, symmetric and positive definite."""
+    if not np.all(np.isfinite(M)):
+        raise MassError(f"{name} has an entry that is not finite: {M}")
+    if M.ndim == 1:
+        if np.any(M <= 0.0):
+            raise MassError(f"{name} has the entry {M.min():g}; every mass must be positive")
+        return
+    skew = np.max(np.abs(M - M.T))
+    if skew > 1e-10 * np.max(np.abs(M)):
+        raise MassError(
+            f"{name} is not symmetric: |M - M^T| reaches {skew:g}; use (M + M.T) / 2 if that is "
+            "what you mean"
+        )
+    lowest = np.linalg.eigvalsh(M)[0]
+    if lowest <= 0.0:
+        raise MassError(
+            f"{name} is not positive definite: its lowest eigenvalue is {lowest:g}; "
+            "a coordinate without inertia must be eliminated"
+        )

@@ -9,9 +9,10 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from carom.errors import MassError, RestitutionError, ShapeError
-from carom.metric import Metric, inertial_force, metric_of, product
+from carom.errors import RestitutionError, ShapeError
+from carom.metric import Metric, check_definite, inertial_force, metric_of, product
 from carom.projection import Projection, project
+from carom.sparse import is_sparse, sparse_metric
 
 
 class Contacts(eqx.Module):
@@ -37,6 +38,7 @@ class System(eqx.Module):
         ``gap(t, q) -> (p,)`` or a scalar; admissible where every entry is >= 0.  None: no gap.
     mass
         None (identity), (d,), (d, d), or a function of q that returns either of the last two.
+        A constant mass may be a scipy.sparse matrix; it stays sparse.
     restitution
         e in [0, 1], one number or one per gap.
     """
@@ -52,7 +54,7 @@ class System(eqx.Module):
         if gap is not None and not callable(gap):
             raise ShapeError(f"gap must be a function of (t, q), not {gap!r}")
         self.force, self.gap = force, gap
-        self.mass = mass if callable(mass) else metric_of(_checked_mass(mass))
+        self.mass = mass if callable(mass) else _constant_metric(mass)
         self.restitution = _checked_restitution(restitution)
 
     # What a scheme asks of its world.
@@ -164,9 +166,11 @@ def _checked_restitution(restitution) -> Array:
     return e
 
 
-def _checked_mass(mass) -> Array | None:
+def _constant_metric(mass) -> Metric:
     if mass is None:
-        return None
+        return metric_of(None)
+    if is_sparse(mass):
+        return sparse_metric(mass)
     M = jnp.asarray(mass, float)
     if M.ndim not in (1, 2) or (M.ndim == 2 and M.shape[0] != M.shape[1]):
         raise ShapeError(
@@ -175,26 +179,4 @@ def _checked_mass(mass) -> Array | None:
         )
     if _concrete(M):
         check_definite(np.asarray(M), "mass")
-    return M
-
-
-def check_definite(M: np.ndarray, name: str) -> None:
-    """Raise MassError unless M, (d,) or (d, d), is finite, symmetric and positive definite."""
-    if not np.all(np.isfinite(M)):
-        raise MassError(f"{name} has an entry that is not finite: {M}")
-    if M.ndim == 1:
-        if np.any(M <= 0.0):
-            raise MassError(f"{name} has the entry {M.min():g}; every mass must be positive")
-        return
-    skew = np.max(np.abs(M - M.T))
-    if skew > 1e-10 * np.max(np.abs(M)):
-        raise MassError(
-            f"{name} is not symmetric: |M - M^T| reaches {skew:g}; use (M + M.T) / 2 if that is "
-            "what you mean"
-        )
-    lowest = np.linalg.eigvalsh(M)[0]
-    if lowest <= 0.0:
-        raise MassError(
-            f"{name} is not positive definite: its lowest eigenvalue is {lowest:g}; "
-            "a coordinate without inertia must be eliminated"
-        )
+    return metric_of(M)
