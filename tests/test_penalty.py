@@ -1,5 +1,6 @@
 """Penalty: restitution, contact time, O(sqrt(lam)) to the impact law, several gaps, curved K."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,11 +12,11 @@ from carom.errors import PenaltyError
 LAMS = np.array([1e-4, 1e-5, 1e-6, 1e-7])
 
 
-def run(problem, lam, steps=200):
+def run(problem, lam, steps=200, substeps=None):
     dt = (problem.t1 - problem.t0) / steps
     return carom.solve(
         problem.system,
-        carom.Penalty(lam=lam),
+        carom.Penalty(lam=lam, substeps=substeps),
         problem.q0,
         problem.v0,
         t0=problem.t0,
@@ -77,6 +78,84 @@ def test_curved_wall_and_sliding():
     assert np.polyfit(np.log(LAMS[:3]), np.log(errors), 1)[0] == pytest.approx(0.5, abs=0.1)
 
 
+# ---- a fixed number of steps --------------------------------------------------------------------
+
+
+def sup_error(problem, sol):
+    return np.max(np.abs(sol.q - problem.exact(sol.t)[0]))
+
+
+@pytest.mark.parametrize("substeps", [1, 5])
+def test_fixed_steps_converge_as_the_root_of_lam(substeps):
+    """P1 through its accumulation, with contacts far shorter than a step (8e-3)."""
+    problem, lams = models.bouncing_ball(e=0.5, t1=1.6), np.array([1e-4, 1e-6, 1e-8, 1e-10])
+    errors = [sup_error(problem, run(problem, x, substeps=substeps)) for x in lams]
+    assert abs(np.polyfit(np.log(lams), np.log(errors), 1)[0] - 0.5) < 0.01
+    assert errors[1] < 0.01
+
+
+@pytest.mark.parametrize("e", [0.2, 0.8])
+def test_fixed_steps_leave_with_e_times_the_speed(e):
+    for lam in (1e-2, 1e-6):
+        scheme = carom.Penalty(lam=lam, substeps=1)
+        sol = carom.solve(strike(e), scheme, [0.1], [-1.0], t1=1.0, dt=0.01)
+        assert sol.v[-1, 0] == pytest.approx(e, rel=1e-9)
+        assert sol.stats.iterations == 100
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [models.disc(e=0.5, t1=3.0), pytest.param(models.line_polar(), marks=pytest.mark.slow),
+     pytest.param(models.vibrating_table(e=0.5), marks=pytest.mark.slow),
+     pytest.param(models.row_of_balls(), marks=pytest.mark.slow)],
+    ids=lambda p: p.name,
+)  # fmt: skip
+def test_fixed_steps_tend_to_the_adaptive_ones(problem):
+    """Curved K with sliding, M(q), a moving gap, several gaps: of first order at least, down to
+    what the adaptive steps get wrong at the face of the wall."""
+    adaptive = run(problem, 1e-4, steps=100)
+    errors = [
+        np.max(np.abs(run(problem, 1e-4, 100 * k, substeps=2).q[::k] - adaptive.q))
+        for k in (2, 4, 8, 16, 32, 64)
+    ]
+    assert errors[-1] < 5e-4
+    above = np.array(errors)[np.array(errors) > 1e-4]
+    assert len(above) < 2 or np.all(np.diff(np.log2(above)) < -0.9)
+
+
+def test_a_batch_of_fixed_steps_is_a_loop_over_its_members():
+    def one(e, lam):
+        system = carom.System(force=_gravity, gap=lambda t, q: q, restitution=e)
+        scheme = carom.Penalty(lam=lam, substeps=2)
+        return carom.solve(system, scheme, [1.0], [0.0], t1=2.0, dt=0.01)
+
+    es, lams = jnp.array([0.0, 0.5, 1.0]), jnp.array([1e-4, 1e-6, 1e-8])
+    batch = jax.jit(jax.vmap(one))(es, lams)
+    for k in range(3):
+        alone = one(float(es[k]), float(lams[k]))
+        np.testing.assert_allclose(batch.q[k], alone.q, atol=1e-11)
+        np.testing.assert_allclose(batch.impulse[k], alone.impulse, atol=1e-9)
+        assert batch.stats.penetration[k] == pytest.approx(alone.stats.penetration)
+
+
+def _gravity(t, q, v):
+    return jnp.array([-9.81])
+
+
+def test_fixed_steps_report_momentum_and_penetration():
+    problem = models.bouncing_ball(e=0.5, t1=3.0)
+    fixed, adaptive = run(problem, 1e-6, substeps=3), run(problem, 1e-6)
+    assert fixed.impulse.sum() == pytest.approx(9.81 * 3.0, rel=1e-6)
+    assert fixed.stats.penetration == pytest.approx(adaptive.stats.penetration, rel=1e-2)
+    assert fixed.stats.iterations == 600
+
+
+def test_duration_without_restitution():
+    """e = 0: within its duration an impact loses all but a thousandth of its speed."""
+    sol = carom.solve(strike(0.0), carom.Penalty(duration=1e-2), [0.1], [-1.0], t1=0.11, dt=0.11)
+    assert abs(sol.v[-1, 0]) < 1e-3
+
+
 def test_momentum_and_penetration_are_reported():
     problem = models.bouncing_ball(e=0.5, t1=3.0)
     sol = run(problem, 1e-6)
@@ -91,3 +170,6 @@ def test_wants_one_positive_number():
     for arguments in ({}, {"lam": 1e-6, "duration": 1e-3}, {"lam": 0.0}, {"duration": -1.0}):
         with pytest.raises(PenaltyError, match="give one of them, positive"):
             carom.Penalty(**arguments)
+    for substeps in (0, 1.5):
+        with pytest.raises(PenaltyError, match="whole number"):
+            carom.Penalty(lam=1e-6, substeps=substeps)

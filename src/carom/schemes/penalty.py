@@ -13,10 +13,12 @@ from carom.metric import product
 from carom.projection.nearest import nearest
 from carom.schemes.runge_kutta import RungeKutta
 from carom.schemes.scheme import Report, Scheme, State
+from carom.schemes.yielding_wall import through
 from carom.status import Status, failing, first_failure
 
 _TURNS = 1_000_000  # steps of the method in one step of the caller
 _IN_CONTACT = 0.05  # of the duration of a contact: the longest step inside one
+_NO_RESTITUTION = 1e-4  # the least e a duration is computed for: critical damping never ends
 
 
 def _number(x):
@@ -35,25 +37,40 @@ class Penalty(Scheme):
 
         mu_i ( 1/lam - (2 eps / sqrt(lam)) (mu . w) / |x|^2 ).                                  (3)
 
-    A contact lasts pi sqrt(lam) / sqrt(1 - eps^2); give ``lam``, or that ``duration``.  As lam
-    goes to 0 the motion tends to that of the impact law, with an error of O(sqrt(lam)), and the
-    work grows as 1 / sqrt(lam).  The push can be a pull just before release: PS93's wall lets go
-    by position, not by force.  e = 0 is the limit eps = 1, critical damping: the normal velocity
-    dies out within some sqrt(lam) and the point leaves K's boundary only when the force pulls it.
+    A contact lasts
 
-    The flow is an explicit Runge-Kutta method of order 8 with steps of its own, to ``rtol`` and
-    ``atol``, at most a twentieth of a contact inside a contact and at most half the way to the
-    wall before it.  ``stats.penetration`` is the largest overlap, ``stats.iterations`` the number
-    of steps.
+        pi sqrt(lam) / sqrt(1 - eps^2) = sqrt(lam (pi^2 + ln(e)^2));                            (4)
+
+    give ``lam``, or that ``duration``.  As lam goes to 0 the motion tends to that of the impact
+    law, with an error of O(sqrt(lam)).  The push can be a pull just before release: PS93's wall
+    lets go by position, not by force.  e = 0 is the limit eps = 1, critical damping: the normal
+    velocity dies out as exp(-t / sqrt(lam)) and the point leaves K's boundary only when the force
+    pulls it.  Such a contact has no end; its duration is taken to be (4) with e = 1e-4.
+
+    By default the flow is an explicit Runge-Kutta method of order 8 with steps of its own, to
+    ``rtol`` and ``atol``, at most a twentieth of a contact inside a contact and at most half the
+    way to the wall before it: the work grows as 1 / sqrt(lam), in lasting contact too.
+
+    With ``substeps`` = n there are n equal steps in dt, whatever lam, for batches: Runge-Kutta of
+    order 5 without the wall, to (q*, v*), and then the depth y = |x| from (1) with the direction
+    x / |x| and the normal acceleration held for the step, solved exactly (yielding_wall.py):
+
+        y'' = a - y / lam - (2 eps / sqrt(lam)) y' where y > 0,      y'' = a elsewhere           (5)
+
+    so that nothing limits the step but the force and the curvature of K.
+
+    ``stats.penetration`` is the largest overlap, ``stats.iterations`` the number of steps.
     """
 
     lam: Array | None = eqx.field(default=None, converter=_number)
     duration: Array | None = eqx.field(default=None, converter=_number)
     rtol: float = 1e-8
     atol: float = 1e-11
+    substeps: int | None = None
     one_restitution: ClassVar[bool] = True
     events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
 
     def __check_init__(self):
         given = [x for x in (self.lam, self.duration) if x is not None]
@@ -62,23 +79,30 @@ class Penalty(Scheme):
             raise PenaltyError(
                 f"Penalty has lam={self.lam}, duration={self.duration}: give one of them, positive"
             )
+        if self.substeps is not None and (self.substeps != int(self.substeps) or self.substeps < 1):
+            raise PenaltyError(
+                f"Penalty has substeps={self.substeps}: it must be a whole number, 1 or more, of "
+                "steps in each dt, or None for steps chosen by rtol and atol"
+            )
+
+    def contact_duration(self, system) -> Array:
+        """How long a contact lasts in free flight, (4)."""
+        return self._wall(system, 0).duration
 
     def start(self, world, t, q, v, dt):
         return State(t, q, v, jnp.asarray(dt))
 
     def step(self, world, state, dt):
-        method, wall = RungeKutta(), self._wall(world, state.q.shape[0])
+        wall = self._wall(world, state.q.shape[0])
         t1 = state.t + dt
         p = world.gaps(state.t, state.q).shape[0]
         y = jnp.concatenate([state.q, state.v, jnp.zeros(p)])
         loop = _Loop(state.t, y, state.memory, jnp.zeros(()), jnp.array(0), Status.ok)
-        loop = jax.lax.while_loop(
-            lambda s: (s.t < t1) & (s.turns < _TURNS) & (s.status == Status.ok),
-            lambda s: self._turn(wall, method, s, t1),
-            loop,
-        )
+        if self.substeps is None:
+            loop = self._adaptive(wall, loop, t1)
+        else:
+            loop = self._fixed(wall, loop, dt / self.substeps)
         q, v, push = wall.split(loop.y)
-        late = failing(loop.t < t1, Status.unconverged)
         return State(t1, q, v, loop.h), Report(
             impulse=push,
             before=world.contacts(state.t, state.q).velocity(state.v),
@@ -86,20 +110,34 @@ class Penalty(Scheme):
             residual=jnp.zeros(()),
             iterations=loop.turns,
             contraction=jnp.zeros(()),
-            status=first_failure(loop.status, late),
+            status=loop.status,
             penetration=loop.penetration,
         )
+
+    def _adaptive(self, wall, loop, t1):
+        method = RungeKutta()
+        loop = jax.lax.while_loop(
+            lambda s: (s.t < t1) & (s.turns < _TURNS) & (s.status == Status.ok),
+            lambda s: self._turn(wall, method, s, t1),
+            loop,
+        )
+        late = failing(loop.t < t1, Status.unconverged)
+        return eqx.tree_at(lambda s: s.status, loop, first_failure(loop.status, late))
+
+    def _fixed(self, wall, loop, h):
+        method = RungeKutta("Dopri5")
+        return jax.lax.fori_loop(0, self.substeps, lambda _, s: wall.substep(method, s, h), loop)
 
     def _wall(self, world, d):
         e = world.common_restitution()
         log = jnp.log(jnp.where(e > 0.0, e, 1.0))
         eps = jnp.where(e > 0.0, -log / jnp.sqrt(jnp.pi**2 + log**2), 1.0)  # (2)
-        slow = jnp.sqrt(jnp.maximum(1.0 - eps**2, 1e-4))  # critical damping never ends
+        length = jnp.sqrt(jnp.pi**2 + jnp.log(jnp.maximum(e, _NO_RESTITUTION)) ** 2)  # (4)
         if self.duration is not None:
-            root = self.duration * slow / jnp.pi
+            root = self.duration / length
         else:
             root = jnp.sqrt(jnp.asarray(self.lam))
-        return _Wall(world, d, eps, root, jnp.pi * root / slow)
+        return _Wall(world, d, eps, root, root * length)
 
     def _turn(self, wall, method, s, t1):
         """One step of the method."""
@@ -149,16 +187,62 @@ class _Wall(eqx.Module):
     def split(self, y):
         return y[: self.d], y[self.d : 2 * self.d], y[2 * self.d :]
 
+    def nearest(self, metric, t, q):
+        return nearest(self.world, metric, t, q, tolerance=1e-13, iterations=50)
+
+    def free_rate(self, t, y):
+        q, v, push = self.split(y)
+        a = self.world.metric(q).solve(self.world.forces(t, q, v))
+        return jnp.concatenate([v, a, jnp.zeros_like(push)])
+
     def rate(self, t, y):
         q, v, _ = self.split(y)
         metric = self.world.metric(q)
-        P = nearest(self.world, metric, t, q, tolerance=1e-13, iterations=50)
+        P = self.nearest(metric, t, q)
         square = jnp.sum(P.shift * metric.apply(P.shift))
         damping = jnp.sum(P.lam * P.contacts.velocity(v)) / jnp.where(square > 0.0, square, 1.0)
         push = P.lam * (1.0 / self.root - 2.0 * self.eps * damping) / self.root  # (3)
         reaction = product(P.contacts.rows.T, push)
         a = metric.solve(self.world.forces(t, q, v) + reaction)
         return jnp.concatenate([v, a, push])
+
+    def substep(self, method, s, h):
+        """(5): without the wall, then along the depth as the wall changes it."""
+        (q, v, push), t1 = self.split(s.y), s.t + h
+        q1, v1, _ = self.split(method.step(self.free_rate, s.t, s.y, h)[0])
+        metric, metric1 = self.world.metric(q), self.world.metric(q1)
+        P, P1 = self.nearest(metric, s.t, q), self.nearest(metric1, t1, q1)
+        y, y1 = (jnp.sqrt(2.0 * m.energy(x.shift)) for m, x in ((metric, P), (metric1, P1)))
+
+        # the direction in which the wall acts: at the end, or where that is outside, at the start
+        last = y1 > 0.0
+        size = jnp.where(last, y1, jnp.where(y > 0.0, y, 1.0))
+        normal = -jnp.where(last, P1.shift, P.shift) / size
+        share = jnp.where(last, P1.lam, P.lam) / size  # M normal = -grad g^T share
+
+        u, u1 = -jnp.sum(share * P.contacts.velocity(v)), -jnp.sum(share * P1.contacts.velocity(v1))
+        a = (u1 - u) / h
+        start = jnp.where(y > 0.0, y, jnp.minimum(y1 - h * (u1 + u) / 2, 0.0))
+        found = through(start, u, a, h, self.eps, self.root)
+        touched = last | (y > 0.0)
+        moved = jnp.where(touched, found.y - start - h * (u + u1) / 2, 0.0)
+        kicked = jnp.where(touched, found.u - u1, 0.0)
+        overlap = -product(P1.contacts.rows, normal) * (share > 0.0)  # of each gap, for one of y
+        deepest = jnp.where(touched, found.deepest, 0.0) * jnp.max(overlap, initial=0.0)
+        y1 = jnp.concatenate([q1 + moved * normal, v1 + kicked * normal, push - kicked * share])
+        status = first_failure(
+            failing(~metric1.ok(), Status.mass),
+            failing(~jnp.all(jnp.isfinite(y1)), Status.nonfinite),
+            P1.status,
+        )
+        return _Loop(
+            t1,
+            y1,
+            s.h,
+            jnp.maximum(s.penetration, deepest),
+            s.turns + 1,
+            first_failure(s.status, status),
+        )
 
     def reach(self, t, y):
         """The longest step that does not run into a contact unseen."""
