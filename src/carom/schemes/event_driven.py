@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from carom.metric import product, solve_dense
+from carom.schemes.linearly_implicit import LinearlyImplicit
 from carom.schemes.maury import Maury
 from carom.schemes.runge_kutta import RungeKutta
 from carom.schemes.scheme import Report, Scheme, State, rebound
@@ -26,7 +27,9 @@ class EventDriven(Scheme):
 
         M q'' = f + sum_A lam_i grad g_i,    d^2 g_i / dt^2 = 0 on A                          (1)
 
-    by an explicit Runge-Kutta method of order 8 with steps of its own, to ``rtol`` and ``atol``.
+    by an explicit Runge-Kutta method of order 8 with steps of its own, to ``rtol`` and ``atol``;
+    with ``stiff=True`` by a linearly implicit one (linearly_implicit.py), whose steps strong
+    springs and dampers do not shorten once their own motion has died out.
     A step in which something happens is cut there, the time found on the step itself:
 
         impact       g_i reaches zero: the impact law, over all closed gaps at once           (2)
@@ -53,6 +56,7 @@ class EventDriven(Scheme):
     rtol: float = 1e-11
     atol: float = 1e-13
     events_per_step: int = 16
+    stiff: bool = False
     one_restitution: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
 
@@ -77,7 +81,7 @@ class EventDriven(Scheme):
             status=Status.ok,
         )
         t1 = state.t + dt
-        method = RungeKutta()
+        method = LinearlyImplicit() if self.stiff else RungeKutta()
         loop = jax.lax.while_loop(
             lambda s: (s.t < t1) & (s.turns < _EVENTS) & (s.status == Status.ok),
             lambda s: self._turn(world, method, s, t1),

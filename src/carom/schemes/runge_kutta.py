@@ -35,5 +35,10 @@ class RungeKutta:
 
     def next_step(self, h: Array, error: Array) -> Array:
         """The step that would have had an error of about one."""
-        factor = 0.9 * jnp.maximum(error, 1e-10) ** (-1.0 / self.order)
-        return h * jnp.clip(factor, 0.2, 5.0)
+        return step_for(h, error, self.order)
+
+
+def step_for(h: Array, error: Array, order: int) -> Array:
+    """The step that would have had an error of about one, where h had ``error``."""
+    factor = 0.9 * jnp.maximum(error, 1e-10) ** (-1.0 / order)
+    return h * jnp.clip(factor, 0.2, 5.0)
