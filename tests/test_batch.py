@@ -208,17 +208,3 @@ def test_the_table_of_impacts_of_a_batch_needs_every_step():
         batch_of(
             lambda e: run(pendulum(1.0, e), record=Record(every=7, impacts=True)), RESTITUTIONS
         )
-
-
-# Gradients: a fixed-step scheme has the wrong one at an impact, so reverse mode gives none.
-
-
-@each_scheme
-def test_reverse_mode_is_refused(scheme):
-    with pytest.raises(ValueError, match=r"(?i)reverse-mode"):
-        jax.jit(jax.grad(lambda q0: run(SYSTEM, scheme, q0=q0).q[-1, 0]))(jnp.array([0.1]))
-
-
-def test_reverse_mode_over_a_parameter_is_refused():
-    with pytest.raises(ValueError, match=r"(?i)reverse-mode"):
-        jax.jit(jax.grad(lambda length: run(pendulum(length, 0.6)).q[-1, 0]))(1.0)

@@ -45,6 +45,10 @@ class PenaltyError(CaromError, ValueError):
     """The wall of Penalty is not described by one positive number."""
 
 
+class DerivativeError(CaromError, ValueError):
+    """A derivative was asked of a scheme whose derivative at impacts is wrong."""
+
+
 class RunError(CaromError, RuntimeError):
     """A run could not go on."""
 

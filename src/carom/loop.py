@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from carom.derivatives import no_derivative_where
 from carom.schemes.scheme import Report, Scheme, State, contact_status, rebound
 from carom.solution import Stats
 from carom.status import Status, failing, first_failure
@@ -83,10 +84,13 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
     size = jnp.abs(contacts.rows) @ jnp.abs(q0) + jnp.abs(contacts.rate * t0)
     tolerance = _CLOSED * (size + 1e-4)
     closed = contacts.gap <= tolerance
-    impact = rebound(system, metric, contacts, v0, closed)
+    if run.scheme.differentiable:
+        q, impact = _impact_at_start(system, t0, q0, v0, contacts, closed)
+    else:
+        q, impact = q0, rebound(system, metric, contacts, v0, closed)
     carry = Carry(
         step=jnp.array(0),
-        state=run.scheme.start(system, t0, q0, impact.point, run.dt),
+        state=run.scheme.start(system, t0, q, impact.point, run.dt),
         impulse=impact.multipliers,
         stats=Stats.start(impact),
         status=first_failure(
@@ -113,6 +117,22 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
         force=system.forces(t0, q0, v0),
         mass=None if not callable(system.mass) else system.mass(q0),
     )
+
+
+def _impact_at_start(system, t0, q0, v0, contacts, closed):
+    """Position and impact at t0, with the derivative of an impact that q0 moves to t0 + shift.
+
+    In value the shift is zero; a q0 that moves off the gap meets it that much later.
+    """
+    w = contacts.velocity(v0)
+    hit = closed & (w < 0.0)
+    moved = contacts.gap - jax.lax.stop_gradient(contacts.gap)
+    shift = jnp.sum(jnp.where(hit, -moved / jnp.where(hit, w, 1.0), 0.0))
+    shift = no_derivative_where(jnp.sum(hit) > 1, shift)
+    q, v = q0 + shift * v0, v0 + shift * system.acceleration(t0, q0, v0)
+    found = rebound(system, system.metric(q), system.contacts(t0 + shift, q), v, closed)
+    v = found.point - shift * system.acceleration(t0, q0, found.point)
+    return q - shift * found.point, eqx.tree_at(lambda f: f.point, found, v)
 
 
 def _start_row(run, *parts):

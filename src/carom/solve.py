@@ -15,6 +15,7 @@ from carom.checks import (
     checked_times,
     checked_vectors,
 )
+from carom.derivatives import differentiable, refusing
 from carom.errors import RecordError
 from carom.impacts import ImpactLog
 from carom.loop import (
@@ -87,18 +88,33 @@ def _solve_traced(run, q0, v0, plan, record) -> Solution:
             "inside jit or vmap the table of impacts needs every step: use Record() and then "
             "sol[i].impacts, or leave impacts=True out"
         )
-    start = begin(run, q0, v0)
     first, marks = _first_record(plan)
-    carry = start.carry.without_impulse() if first else start.carry
-    if record.every == 1:
-        carry, rows = advance_each(run, carry, jnp.asarray(len(marks)), len(marks))
-    else:
-        strides = jnp.asarray(np.diff(marks, prepend=0))
-        fractions = None if plan.fractions is None else jnp.asarray(plan.fractions)
-        carry, rows = advance(run, carry, strides, fractions, jnp.asarray(len(marks)), len(marks))
-    if first:
-        rows = jnp.concatenate([start.row[None, : rows.shape[1]], rows])
+
+    def moved(q0, v0):
+        start = begin(run, q0, v0)
+        carry = start.carry.without_impulse() if first else start.carry
+        if record.every == 1:
+            carry, rows = advance_each(run, carry, jnp.asarray(len(marks)), len(marks))
+        else:
+            strides = jnp.asarray(np.diff(marks, prepend=0))
+            into = None if plan.fractions is None else jnp.asarray(plan.fractions)
+            carry, rows = advance(run, carry, strides, into, jnp.asarray(len(marks)), len(marks))
+        if first:
+            rows = jnp.concatenate([start.row[None, : rows.shape[1]], rows])
+        return carry, rows
+
+    right = run.scheme.differentiable or run.system.gap is None
+    safe = differentiable(moved) if right else refusing(moved, _no_derivative(run.scheme))
+    carry, rows = safe(q0, v0)
     return _solution(run, _record_steps(plan), rows, carry, system=None, impacts=None)
+
+
+def _no_derivative(scheme) -> str:
+    return (
+        f"a derivative of solve with {type(scheme).__name__} was asked for, and it would be wrong: "
+        "the step in which an impact falls does not move with the parameters. Use EventDriven, "
+        "whose derivatives are right at impacts"
+    )
 
 
 def _first_record(plan: Plan) -> tuple[bool, np.ndarray]:
@@ -119,18 +135,18 @@ def _solve_in_pieces(run, q0, v0, plan, record, steps, progress, throw) -> Solut
     carry = start.carry.without_impulse() if first else start.carry
     ticks = _ticks(marks, plan, steps, record)
     kept = _Kept(run, start, first, marks, ticks, record)
-    strides = np.diff(ticks, prepend=0)
     every_step = record.impacts or record.every == 1
     capacity = _capacity(kept.width, len(ticks))
     done = 0
     with _progress_bar(progress, steps) as show:
         while done < len(ticks) and bool(carry.status == Status.ok):
-            piece = slice(done, done + _piece_length(strides[done:], capacity))
+            reached = ticks[done - 1] if done else 0
+            piece = slice(done, done + _piece_length(ticks[done : done + capacity] - reached))
             count = jnp.asarray(piece.stop - done)
             if every_step:
                 carry, rows = advance_each_compiled(run, carry, count, capacity)
             else:
-                ahead = _padded(strides[piece], capacity)
+                ahead = _padded(np.diff(ticks[piece], prepend=reached), capacity)
                 into = None if plan.fractions is None else _padded(plan.fractions[piece], capacity)
                 carry, rows = advance_compiled(run, carry, ahead, into, count, capacity)
             good = int(carry.stats.steps)
@@ -160,9 +176,8 @@ def _capacity(width: int, records: int) -> int:
     return min(full, 1024) if records <= 1024 else full
 
 
-def _piece_length(strides: np.ndarray, capacity: int) -> int:
-    """How many records go into the next piece: at most ``capacity``, and not too many steps."""
-    ahead = np.cumsum(strides[:capacity])
+def _piece_length(ahead: np.ndarray) -> int:
+    """How many of the next records, so many steps ahead, go into a piece: not too many steps."""
     return max(1, int(np.searchsorted(ahead, _PIECE_STEPS, side="right")))
 
 

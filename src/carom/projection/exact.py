@@ -11,7 +11,8 @@ contradictory rows as ordinary cases.  In the whitened unknown y, x = target + W
 
 The pseudo-inverse P of the rows in the working set is carried and updated by Greville's formulas:
 products of vectors only, so no factorisation enters a compiled loop and the condition of the rows
-is not squared, as it would be with G M^-1 G^T.
+is not squared, as it would be with G M^-1 G^T.  The derivative is that of (2) with the same rows
+tight.
 """
 
 import equinox as eqx
@@ -19,8 +20,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from carom.derivatives import derivative_of
 from carom.errors import ShapeError
-from carom.metric import Metric, metric_of, product
+from carom.metric import Metric, metric_of, product, solve_dense
 from carom.status import Status, failing, first_failure
 
 # A row is violated when its slack is below minus this times its own scale |G||x| + |b|; some
@@ -68,8 +70,12 @@ def project(
     p = b.shape[0]
     if p == 0:
         return Projection(target, b, jnp.zeros(()), jnp.zeros((), int), Status.ok)
-    solver = _one_row if p == 1 else _goldfarb_idnani
-    point, lam, iterations, status = solver(mass, target, G, b, active)
+    if p == 1:
+        point, lam, iterations, status = _one_row(mass, target, G, b, active)
+    else:
+        data = jax.lax.stop_gradient((mass, target, G, b))
+        point, lam, iterations, status = _goldfarb_idnani(*data, active)
+        point, lam = derivative_of(_equality(mass, target, G, b, lam > 0.0), (point, lam))
     data = jnp.sum(jnp.where(active, b + jnp.sum(G, axis=1), 0.0))
     finite = jnp.isfinite(jnp.sum(point)) & jnp.isfinite(data)
     status = first_failure(failing(~finite, Status.nonfinite), status)
@@ -112,6 +118,15 @@ def _one_row(metric, target, G, b, active):
     point = target + lam[0] * metric.lift(n[0])
     status = failing(pushed[0] & flat, Status.infeasible)
     return point, lam, pushed[0].astype(int), status
+
+
+def _equality(metric, target, G, b, tight):
+    """Point and multipliers with G x + b = 0 on the rows ``tight``: (1) while these stay tight."""
+    N = metric.whiten(G)
+    both = tight[:, None] & tight[None, :]
+    A = jnp.where(both, jnp.sum(N[:, None, :] * N[None, :, :], axis=-1), jnp.eye(len(tight)))
+    lam = solve_dense(A, jnp.where(tight, -(product(G, target) + b), 0.0))
+    return target + metric.lift(product(N.T, lam)), lam
 
 
 class _Working(eqx.Module):

@@ -1,7 +1,7 @@
 """What every time-stepping scheme is: a start and a step over a world."""
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -40,6 +40,7 @@ class Scheme(eqx.Module):
 
     one_restitution: eqx.AbstractClassVar[bool]  # whether e must be the same for all gaps
     rigid: eqx.AbstractClassVar[bool]  # whether impacts are instants; False where the wall yields
+    differentiable: ClassVar[bool] = False  # whether impact times move with the parameters
     events_per_step: eqx.AbstractVar[int]  # located impacts that the report of a step holds
 
     @abc.abstractmethod

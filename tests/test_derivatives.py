@@ -1,0 +1,214 @@
+"""Derivatives through impacts: closed forms, finite differences, and refusals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import carom
+from carom.errors import DerivativeError
+
+SCHEME = carom.EventDriven()
+
+
+def differences(function, x, step=1e-5):
+    """Central differences of fourth order, one column per entry of x (n,)."""
+
+    def slope(direction):
+        near, far = (
+            np.asarray(function(x + h * direction)) - np.asarray(function(x - h * direction))
+            for h in (step, 2 * step)
+        )
+        return (8 * near - far) / (12 * step)
+
+    return np.stack([slope(direction) for direction in np.eye(len(x))], axis=-1)
+
+
+# --- P16: y(T) = e (v T - y0), with everything differentiable in closed form ---------------------
+
+
+def flight(x):
+    """Height at T = 2, time and impulse of the impact, for x = (y0, v, e); no force."""
+    y0, v, e = x
+    system = carom.System(
+        force=lambda t, q, v: jnp.zeros(1), gap=lambda t, q: q, restitution=e, mass=jnp.array([2.0])
+    )
+    sol = carom.solve(system, SCHEME, q0=jnp.stack([y0]), v0=jnp.stack([-v]), t1=2.0, dt=1.0)
+    return jnp.stack([sol.q[-1, 0], jnp.max(sol.events[:, :, 0]), jnp.sum(sol.impulse)])
+
+
+X16 = np.array([1.3, 1.2, 0.7])
+J16 = np.array(
+    [
+        [-0.7, 0.7 * 2.0, 1.2 * 2.0 - 1.3],
+        [1 / 1.2, -1.3 / 1.2**2, 0.0],  # the impact at y0/v
+        [0.0, 2.0 * 1.7, 2.0 * 1.2],  # the impulse m (1 + e) v
+    ]
+)
+
+
+def test_p16():
+    """A batch of gradients.  The second impact is in another step; the third starts on the wall,
+    where the impact is at y0/v for every y0 >= 0 and the derivatives are the same."""
+    batch = jnp.stack([X16, jnp.array([1.3, 0.8, 0.7]), jnp.array([0.0, 1.2, 0.7])])
+    found = jax.jit(jax.vmap(jax.jacrev(flight)))(batch)
+    np.testing.assert_allclose(found[0], J16, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(found[1:, 0], [[-0.7, 1.4, 0.3], [-0.7, 1.4, 2.4]], atol=1e-8)
+
+
+@pytest.mark.slow
+def test_p16_second_derivatives():
+    """d2 y / dv de = T, d2 y / dy0 de = -1, the others 0."""
+    exact = np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 2.0], [-1.0, 2.0, 0.0]])
+    found = jax.jit(jax.hessian(lambda x: flight(x)[0]))(X16)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-8)
+
+
+# --- two degrees of freedom, M(q), a moving gap, three impacts -----------------------------------
+
+
+def pendulum(x):
+    """A double pendulum beside a wall that shakes: end state, impact times, impulses."""
+    e, weight, shake, q1, q2, v1, v2 = x
+
+    def mass(q):
+        c = jnp.cos(q[0] - q[1])
+        return jnp.array([[2.0, c], [c, 1.0]])
+
+    system = carom.Lagrangian(
+        mass=mass,
+        potential=lambda q: -weight * (2.0 * jnp.cos(q[0]) + jnp.cos(q[1])),
+        force=lambda t, q, v: -0.1 * v,
+        gap=lambda t, q: 0.3 + shake * jnp.sin(5.0 * t) - jnp.sin(q[0]) - jnp.sin(q[1]),
+        restitution=e,
+    )
+    q0, v0 = jnp.stack([q1, q2]), jnp.stack([v1, v2])
+    sol = carom.solve(system, SCHEME, q0, v0, t1=4.6, dt=2.3)
+    events = sol.events.reshape(-1, 5)
+    found = jnp.argsort(events[:, 1] < 0.0, stable=True)[:3]
+    count = jnp.sum(events[:, 1] >= 0.0, dtype=float)
+    found = events[found]
+    return jnp.concatenate([sol.q[-1], sol.v[-1], found[:, 0], found[:, 4], count[None]])
+
+
+X2 = np.array([0.8, 9.81, 0.05, -0.4, 0.3, 1.0, -0.5])
+
+
+def value_and_jacobian(function, derivative):
+    """Both from one compilation, as functions of x."""
+    both = jax.jit(lambda x: (function(x), derivative(function)(x)))
+    return lambda x: both(x)[0], lambda x: both(x)[1]
+
+
+def test_two_dof_through_three_impacts():
+    """States, times and impulses, by jax.jacfwd and by differences of the motion."""
+    value, jacobian = value_and_jacobian(pendulum, jax.jacfwd)
+    assert int(value(X2)[-1]) == 3
+    expected = differences(value, X2, 1e-4)
+    scale = np.max(np.abs(expected), axis=1, keepdims=True)
+    assert np.max(np.abs(jacobian(X2) - expected)[:-1] / scale[:-1]) < 1e-7
+
+
+# --- lasting contact -----------------------------------------------------------------------------
+
+
+def disc(x):
+    """Inside a disc, against a wind, to T = 4: state and impulse."""
+    e, vn, wind, R = x
+    system = carom.System(
+        force=lambda t, q, v: jnp.stack([-wind, 0.3 * wind * q[0]]),
+        gap=lambda t, q: R - jnp.sqrt(jnp.sum(q * q)),
+        restitution=e,
+    )
+    sol = carom.solve(system, SCHEME, [1.0, 0.0], jnp.stack([-vn, 1.0]), t1=4.0, dt=4.0)
+    return jnp.concatenate([sol.q[-1], sol.v[-1], sol.impulse.sum(axis=0), sol.gap[-1]])
+
+
+@pytest.fixture(scope="module")
+def disc_and_jacobian():
+    return value_and_jacobian(disc, jax.jacrev)
+
+
+def test_sliding(disc_and_jacobian):
+    """e = 0: an impact, then lasting contact; e itself stays, and R is not that of the start."""
+    value, jacobian = disc_and_jacobian
+    x = np.array([0.0, 1.0, 0.2, 1.1])
+    assert abs(float(value(x)[-1])) < 1e-12  # in contact to the end
+    expected = differences(lambda y: value(np.append(0.0, y)), x[1:], 1e-4)
+    np.testing.assert_allclose(jacobian(x)[:, 1:], expected, rtol=0, atol=1e-8)
+
+
+def test_through_an_accumulation(disc_and_jacobian):
+    """P5 behind its accumulation: turned by the sum of 2 atan(vn_k/vt), then a slide at vt/R."""
+
+    def exact(x):
+        e, vn = x
+        vn = vn * e ** jnp.arange(100.0)
+        ended = jnp.sum(2.0 * vn / (1.0 + vn**2))
+        angle = jnp.sum(2.0 * jnp.arctan(vn)) + 4.0 - ended
+        return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+
+    x = np.array([0.5, 1.0, 0.0, 1.0])
+    value, jacobian = disc_and_jacobian
+    np.testing.assert_allclose(value(x)[:2], exact(x[:2]), atol=1e-9)
+    np.testing.assert_allclose(jacobian(x)[:2, :2], jax.jacfwd(exact)(x[:2]), atol=1e-6)
+
+
+# --- where there is none -------------------------------------------------------------------------
+
+
+def corner(x):
+    """q1 at the end, in the quarter q >= 0, from (1 + offset, 1) at (-1, -1), on springs."""
+    stiffness, rest, offset = x
+    system = carom.System(
+        force=lambda t, q, v: stiffness * (rest - q), gap=lambda t, q: q, restitution=0.5
+    )
+    q0, v0 = jnp.stack([1.0 + offset, 1.0]), jnp.array([-1.0, -1.0])
+    return carom.solve(system, SCHEME, q0, v0, t1=2.0, dt=2.0).q[-1, 0]
+
+
+def test_no_derivative_where_there_is_none():
+    """Springs of rest R, from 1 at -1, turn round at R - sqrt((R-1)^2 + 1): a graze for R = 1.
+
+    Without springs both gaps are struck at once, unless one starts further off.
+    """
+    values, slopes = jax.jit(jax.vmap(jax.value_and_grad(corner)))(
+        jnp.array([[1.0, 1.0, 0.0], [1.0, 1.1, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.1]])
+    )
+    assert np.all(np.isfinite(values))
+    assert np.all(np.isnan(slopes[0]))  # a graze, of both
+    np.testing.assert_allclose(slopes[1, 2], np.cos(2.0), atol=1e-9)  # a miss
+    assert np.all(np.isnan(slopes[2]))  # which is struck first depends on the side
+    np.testing.assert_allclose(slopes[3, 2], -0.5, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [carom.Moreau(), carom.Maury(), carom.PaoliSchatzman(), carom.Penalty(lam=1e-4)],
+    ids=lambda s: type(s).__name__,
+)
+def test_fixed_steps_refuse(scheme):
+    """The step of the impact does not move: automatic differentiation would not give -e."""
+
+    def height(y0):
+        system = carom.System(force=lambda t, q, v: 0.0 * q, gap=lambda t, q: q, restitution=0.5)
+        return carom.solve(system, scheme, jnp.stack([y0]), [-1.0], t1=2.0, dt=0.1).q[-1, 0]
+
+    with pytest.raises(DerivativeError, match="EventDriven"):
+        jax.grad(height)(1.0)
+    with pytest.raises(DerivativeError, match=type(scheme).__name__):
+        jax.jacfwd(jax.jit(height))(1.0)
+    with pytest.raises(DerivativeError):
+        jax.vmap(jax.grad(height))(jnp.array([1.0, 1.1]))
+    # a batch is not a derivative, and neither is a constant of one
+    assert np.isfinite(jax.jit(jax.vmap(height))(jnp.array([1.0, 1.1]))).all()
+
+
+def test_no_gap_no_refusal():
+    """Without gaps the derivative of Moreau's steps is theirs: dq/dv0 = T."""
+
+    def place(v0):
+        system = carom.System(force=lambda t, q, v: 0.0 * q)
+        return carom.solve(system, carom.Moreau(), [0.0], jnp.stack([v0]), t1=2.0, dt=0.1).q[-1, 0]
+
+    np.testing.assert_allclose(jax.grad(place)(1.0), 2.0, rtol=1e-12)
