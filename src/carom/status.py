@@ -75,7 +75,7 @@ def exception_of(status) -> type[errors.CaromError]:
 def first_failure(*statuses):
     """The first status that is not ok, else ok."""
     found = Status.ok
-    for status in reversed(statuses):
+    for status in reversed([s for s in statuses if s is not Status.ok]):
         found = Status.where(status == Status.ok, found, status)
     return found
 

@@ -1,6 +1,7 @@
 """Equations you write: a mass, a force, and the gaps that must stay open."""
 
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -12,7 +13,10 @@ from jax.core import Tracer
 from carom.errors import RestitutionError, ShapeError
 from carom.metric import Metric, check_definite, inertial_force, metric_of, product
 from carom.projection import Projection, project
+from carom.projection.nearest import Nearest, nearest
+from carom.schemes.fixed_point import Solved, fixed_point
 from carom.sparse import is_sparse, sparse_metric
+from carom.status import Status, failing, first_failure
 
 
 class Contacts(eqx.Module):
@@ -25,6 +29,15 @@ class Contacts(eqx.Module):
     def velocity(self, v: Array) -> Array:
         """(p,) d_t g + grad g . v, the relative normal velocity; negative means approaching."""
         return self.rate + product(self.rows, v)
+
+    def status(self, metric: Metric, active: Array, point: Array) -> Status:
+        """What can be wrong with the data of a step, most fundamental first."""
+        flat = jnp.any(active & (jnp.max(jnp.abs(self.rows), axis=1, initial=0.0) == 0.0))
+        return first_failure(
+            failing(~metric.ok(), Status.mass),
+            failing(flat, Status.gradient),
+            failing(~jnp.all(jnp.isfinite(point)), Status.nonfinite),
+        )
 
 
 class System(eqx.Module):
@@ -47,14 +60,15 @@ class System(eqx.Module):
     gap: Callable | None
     mass: Metric | Callable  # a constant mass is factorised once, here
     restitution: Array  # () or (p,)
+    xp: ClassVar[Any] = jnp  # the namespace of its arrays
 
     def __init__(self, *, force, gap=None, mass=None, restitution=0.0):
         if not callable(force):
             raise ShapeError(f"force must be a function of (t, q, v), not {force!r}")
         if gap is not None and not callable(gap):
             raise ShapeError(f"gap must be a function of (t, q), not {gap!r}")
-        self.force, self.gap = force, gap
-        self.mass = mass if callable(mass) else _constant_metric(mass)
+        self.force, self.gap = _hashable(force), _hashable(gap)
+        self.mass = _hashable(mass) if callable(mass) else _constant_metric(mass)
         self.restitution = _checked_restitution(restitution)
 
     # What a scheme asks of its world.
@@ -100,10 +114,30 @@ class System(eqx.Module):
         return jnp.broadcast_to(self.restitution, (count,))
 
     def project(
-        self, metric: Metric, target: Array, contacts: Contacts, b: Array, active: Array
+        self, metric: Metric, target: Array, contacts: Contacts, b: Array, active=None
     ) -> Projection:
         """Project ``target`` onto ``{x : rows x + b >= 0}``, active rows only."""
         return project(target, contacts.rows, b, mass=metric, active=active)
+
+    def keep_open(self, metric: Metric, t: Array, q: Array, free: Array, dt: Array):
+        """The velocity nearest to ``free`` that keeps every gap open from q to time t.
+
+        Gaps are linearised at q.  Returns them and the projection.
+        """
+        contacts = self.contacts(t, q)
+        return contacts, self.project(metric, free, contacts, contacts.gap / dt)
+
+    def nearest(self, metric: Metric, t: Array, W: Array, **how) -> Nearest:
+        """The point of ``{gap(t, .) >= 0}`` nearest to W."""
+        return nearest(self, metric, t, W, **how)
+
+    def fixed_point(self, phi: Callable, guess: Array, *, iterate: bool, newton: bool) -> Solved:
+        """Solve ``x = phi(x).point`` from ``guess``."""
+        return fixed_point(phi, guess, iterate=iterate, newton=newton)
+
+    def if_any(self, where: Array, yes: Callable, no: Callable):
+        """yes() if an entry is True, else no()."""
+        return jax.lax.cond(jnp.any(where), yes, no)
 
 
 class _LagrangianForce(eqx.Module):
@@ -139,6 +173,27 @@ def Lagrangian(*, mass=None, potential=None, gap=None, restitution=0.0, force=No
         mass=mass,
         restitution=restitution,
     )
+
+
+class _ByIdentity:
+    """A callable that hashes: compiled code is kept by what a system is made of."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *arguments):
+        return self.function(*arguments)
+
+
+def _hashable(function):
+    """The function, wrapped where it is an object that does not hash (a dataclass with arrays)."""
+    if isinstance(function, eqx.Module):
+        return function
+    try:
+        hash(function)
+    except TypeError:
+        return _ByIdentity(function)
+    return function
 
 
 def _depends(program, variable) -> bool:

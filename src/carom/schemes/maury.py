@@ -2,10 +2,7 @@
 
 from typing import ClassVar
 
-import jax
-import jax.numpy as jnp
-
-from carom.schemes.scheme import Report, Scheme, State, contact_status
+from carom.schemes.scheme import Report, Scheme, State
 from carom.status import first_failure
 
 _GAUSS = (0.5 - 0.5 / 3.0**0.5, 0.5 + 0.5 / 3.0**0.5)  # the two Gauss points of [0, 1]
@@ -38,19 +35,18 @@ class Maury(Scheme):
         return State(t, q, v)
 
     def step(self, world, state, dt):
-        t, q, v = state.t, state.q, state.v
-        metric, contacts = world.metric(q), world.contacts(t + dt, q)
+        t, q, v, xp = state.t, state.q, state.v, world.xp
+        metric = world.metric(q)
         f = sum(0.5 * world.forces(t + s * dt, q, v) for s in _GAUSS)  # (1)
         free = v + dt * metric.solve(f)
-        reach = contacts.gap / dt
-        moved = world.project(metric, free, contacts, reach, jnp.ones(reach.shape, bool))  # (2)
+        contacts, moved = world.keep_open(metric, t + dt, q, free, dt)  # (2)
         q1 = q + dt * moved.point  # (3)
 
-        e, before = world.restitutions(reach.shape[0]), contacts.velocity(free)
+        e, before = world.restitutions(contacts.gap.shape[0]), contacts.velocity(free)
         pushed = moved.multipliers > 0.0
-        b = jnp.where(e > 0.0, contacts.rate + e * before, reach)
-        left = jax.lax.cond(  # (5)
-            jnp.any(pushed & (e > 0.0)),
+        b = xp.where(e > 0.0, contacts.rate + e * before, contacts.gap / dt)
+        left = world.if_any(  # (5)
+            pushed & (e > 0.0),
             lambda: world.project(metric, free, contacts, b, pushed),
             lambda: moved,
         )
@@ -58,12 +54,13 @@ class Maury(Scheme):
             impulse=left.multipliers,
             before=before,
             after=contacts.velocity(left.point),
-            residual=jnp.maximum(moved.residual, left.residual),
+            residual=xp.maximum(moved.residual, left.residual),
             iterations=moved.iterations + left.iterations,
-            contraction=jnp.zeros(()),
+            contraction=xp.zeros(()),
             status=first_failure(
-                contact_status(metric, contacts, contacts.gap < 0.0, left.point),
+                contacts.status(metric, contacts.gap < 0.0, left.point),
                 moved.status,
                 left.status,
             ),
+            contacts=contacts,
         )

@@ -2,10 +2,7 @@
 
 from typing import ClassVar
 
-import jax.numpy as jnp
-
-from carom.schemes.fixed_point import fixed_point
-from carom.schemes.scheme import Report, Scheme, State, contact_status
+from carom.schemes.scheme import Report, Scheme, State
 from carom.status import first_failure
 
 
@@ -49,16 +46,15 @@ class Moreau(Scheme):
             return world.project(metric, free, contacts, b, closed)
 
         iterate = self.implicit and world.force_uses_velocity(q1)
-        solved = fixed_point(caught_up, v, iterate=iterate, newton=self.newton)
+        solved = world.fixed_point(caught_up, v, iterate=iterate, newton=self.newton)
         found = solved.value
         return State(t1, q1, found.point), Report(
             impulse=found.multipliers,
             before=before,
             after=contacts.velocity(found.point),
-            residual=jnp.maximum(found.residual, solved.change),
+            residual=world.xp.maximum(found.residual, solved.change),
             iterations=found.iterations + solved.turns,
             contraction=solved.contraction,
-            status=first_failure(
-                contact_status(metric, contacts, closed, found.point), solved.status
-            ),
+            status=first_failure(contacts.status(metric, closed, found.point), solved.status),
+            contacts=contacts,
         )

@@ -1,16 +1,12 @@
 """The position scheme of Paoli and Schatzman."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
 from jax import Array
 
-from carom.projection.nearest import nearest
-from carom.schemes.fixed_point import fixed_point
-from carom.schemes.scheme import Report, Scheme, State, contact_status
+from carom.schemes.scheme import Report, Scheme, State
 from carom.status import Status, first_failure
-from carom.system import Contacts
 
 
 class PaoliSchatzman(Scheme):
@@ -61,8 +57,7 @@ class PaoliSchatzman(Scheme):
         def velocity(v1):
             F = metric.solve(world.forces(t1, q1, 0.5 * (v1 + v)))  # (4)
             W = q1 + ((1.0 - e) * dt * v + dt**2 * F) / (1.0 + e)  # (1)
-            P = nearest(
-                world,
+            P = world.nearest(
                 metric,
                 t_mean,
                 W,
@@ -75,19 +70,20 @@ class PaoliSchatzman(Scheme):
             return _Velocity(v1, impulse, P.residual, P.iterations, P.status, P.contacts)
 
         iterate = world.force_uses_velocity(q1)
-        solved = fixed_point(velocity, v, iterate=iterate, newton=self.newton)
+        solved = world.fixed_point(velocity, v, iterate=iterate, newton=self.newton)
         found = solved.value
         return State(t1, q1, found.point), Report(
             impulse=found.multipliers,
             before=found.contacts.velocity(v),
             after=found.contacts.velocity(found.point),
-            residual=jnp.maximum(found.residual, solved.change),
+            residual=world.xp.maximum(found.residual, solved.change),
             iterations=found.iterations + solved.turns,
             contraction=solved.contraction,
             status=first_failure(
-                contact_status(metric, found.contacts, found.multipliers > 0.0, found.point),
+                found.contacts.status(metric, found.multipliers > 0.0, found.point),
                 solved.status,
             ),
+            contacts=found.contacts,
         )
 
 
@@ -97,4 +93,4 @@ class _Velocity(eqx.Module):
     residual: Array
     iterations: Array
     status: Status
-    contacts: Contacts
+    contacts: Any

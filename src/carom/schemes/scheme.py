@@ -4,11 +4,10 @@ import abc
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
 from jax import Array
 
 from carom.projection import Projection
-from carom.status import Status, failing, first_failure
+from carom.status import Status
 
 
 class State(eqx.Module):
@@ -33,6 +32,7 @@ class Report(eqx.Module):
     penetration: Any = 0.0  # () largest overlap inside the step (Penalty)
     fallbacks: Any = 0  # () int, intervals handed to another scheme
     events: Any = None  # (k, 5) impacts located inside the step: time, gap, before, after, impulse
+    contacts: Any = None  # the rows that impulse, before and after belong to
 
 
 class Scheme(eqx.Module):
@@ -65,9 +65,4 @@ def rebound(world, metric, contacts, v: Array, active: Array) -> Projection:
 
 def contact_status(metric, contacts, active: Array, point: Array) -> Status:
     """What can be wrong with the data of a step, most fundamental first."""
-    flat = jnp.any(active & (jnp.max(jnp.abs(contacts.rows), axis=1, initial=0.0) == 0.0))
-    return first_failure(
-        failing(~metric.ok(), Status.mass),
-        failing(flat, Status.gradient),
-        failing(~jnp.all(jnp.isfinite(point)), Status.nonfinite),
-    )
+    return contacts.status(metric, active, point)
