@@ -1,5 +1,7 @@
 """System and Lagrangian: what they make of the functions a user writes."""
 
+from dataclasses import dataclass
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -294,3 +296,18 @@ def test_lagrangian_keeps_gap_and_restitution():
     system = carom.Lagrangian(mass=polar_mass, gap=lambda t, q: 1.0 - q[0], restitution=0.25)
     assert float(system.restitution) == 0.25
     assert system.gaps(0.0, jnp.array([0.75, 0.0])).tolist() == [0.25]
+
+
+def test_a_force_that_does_not_hash():
+    """A dataclass with arrays is a natural way to write a force with parameters."""
+
+    @dataclass(frozen=True)
+    class Spring:
+        stiffness: np.ndarray
+
+        def __call__(self, t, q, v):
+            return -self.stiffness * q
+
+    system = carom.System(force=Spring(np.array([4.0, 9.0])), gap=lambda t, q: q[0] + 2.0)
+    sol = carom.solve(system, carom.Moreau(), [1.0, 1.0], [0.0, 0.0], t1=1.0, dt=1e-3)
+    np.testing.assert_allclose(sol.q[-1], np.cos([2.0, 3.0]), atol=5e-3)

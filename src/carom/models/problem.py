@@ -37,6 +37,8 @@ class Problem:
     source: str  # where the exact motion comes from, in one line
     accumulation: float | None = None  # where infinitely many impacts accumulate, even past t1
     impact_times: np.ndarray | None = None  # (k,) in [t0, t1]; the first ones if they accumulate
+    reaction: Callable[[np.ndarray], np.ndarray] | None = None  # t (n,) to the gaps' forces (n, p)
+    frequency: float | None = None  # highest natural one: an explicit scheme needs dt < 2/frequency
 
     def __post_init__(self):
         if not self.t1 > self.t0:
@@ -49,7 +51,16 @@ def piecewise(starts, flow, t1):
     ``starts (m,)`` is sorted. Where several pieces start at one time the last is taken, so at an
     impact the motion is the one that leaves.
     """
-    t0 = starts[0]
+
+    def motion(t):
+        k = np.maximum(np.searchsorted(starts, t, side="right") - 1, 0)
+        return flow(t - starts[k], k)
+
+    return within(starts[0], t1, motion)
+
+
+def within(t0, t1, motion):
+    """The function ``motion`` of times t (n,), which refuses times outside [t0, t1]."""
     slack = 1e-9 * (t1 - t0)  # a grid built by adding steps may end this far beyond t1
 
     def exact(t):
@@ -59,8 +70,7 @@ def piecewise(starts, flow, t1):
                 f"the exact motion is known for {t0} <= t <= {t1}; "
                 "build the problem with a larger t1"
             )
-        k = np.maximum(np.searchsorted(starts, t, side="right") - 1, 0)
-        return flow(t - starts[k], k)
+        return motion(t)
 
     return exact
 
