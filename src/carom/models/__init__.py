@@ -5,12 +5,18 @@ Every function takes keyword parameters with defaults and returns a `Problem`.
 
 from carom.models.ball import bouncing_ball
 from carom.models.balls import row_of_balls, stack
+from carom.models.bar import elastic_bar
 from carom.models.billiard import disc, disc_polar, outside_disc, wedge
+from carom.models.block import rocking_block
+from carom.models.cradle import newtons_cradle
 from carom.models.lift_off import lift_off
 from carom.models.oscillator import impact_oscillator, resonance, stopped_oscillator
+from carom.models.pair import impact_pair
 from carom.models.polar import line_polar
 from carom.models.problem import ModelError, Problem
 from carom.models.table import vibrating_table
+from carom.models.uniqueness import nonunique
+from carom.models.wall import wall
 
 _MODELS = (
     bouncing_ball,
@@ -26,6 +32,12 @@ _MODELS = (
     vibrating_table,
     row_of_balls,
     stack,
+    wall,
+    nonunique,
+    impact_pair,
+    rocking_block,
+    newtons_cradle,
+    elastic_bar,
 )
 
 __all__ = [
@@ -35,15 +47,21 @@ __all__ = [
     "catalogue",
     "disc",
     "disc_polar",
+    "elastic_bar",
     "impact_oscillator",
+    "impact_pair",
     "lift_off",
     "line_polar",
+    "newtons_cradle",
+    "nonunique",
     "outside_disc",
     "resonance",
+    "rocking_block",
     "row_of_balls",
     "stack",
     "stopped_oscillator",
     "vibrating_table",
+    "wall",
     "wedge",
 ]
 
