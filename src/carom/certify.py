@@ -18,17 +18,23 @@ docs/certificate.md has the bounds and where they come from.
 """
 
 import numpy as np
+from jax.core import Tracer
 
 from carom.certificate import Certificate, Clause
 from carom.clauses import AT_RECORDS, CLAUSES
 from carom.errors import NonFiniteError, RecordError, ShapeError, TimeError
 from carom.measured import Measured, Options, in_chunks, records
+from carom.schemes.event_driven import EventDriven
+from carom.schemes.penalty import Penalty
 from carom.status import name_of
 from carom.system import System
 
+_ROUNDING = 1e-12  # relative
+_LASTS = 4  # resolutions, or steps: a contact longer than this is no impact, and may be cut
+
 
 def certify(
-    sol, system: System | None = None, *, q0=None, v0=None, resolution=None, tolerance=1e-12
+    sol, system: System | None = None, *, q0=None, v0=None, resolution=None, tolerance=None
 ) -> Certificate:
     """Check a Solution, of any scheme, against the definition of a motion with impacts.
 
@@ -36,10 +42,11 @@ def certify(
     ``q0``, ``v0`` the first record must follow from these data, through an impact at t0 if v0
     points out of the admissible set.
 
-    ``resolution`` is the time within which the motion resolves an impact, where that is longer
-    than a step: the duration of a contact for a penalty method.  Records closer than this are
-    taken together.  ``tolerance`` is the relative size of errors that have nothing to do with the
-    step: rounding, or the tolerance of an integrator.
+    ``resolution`` is the time that a contact with a yielding wall lasts; None is what the scheme
+    says of itself (``Penalty.contact_duration``), and no such time for the others.  Records within
+    a contact are taken together, and a wall may pull on what leaves it.  ``tolerance`` is the
+    relative size of errors that have nothing to do with the step: rounding, or the tolerance of
+    an integrator; None is the larger of 1e-12 and the ``rtol`` of the scheme.
 
     Clauses that need every step are left open (``ok`` is None) where ``sol`` holds fewer records.
     For a motion from elsewhere see ``certify_arrays``.
@@ -52,6 +59,7 @@ def certify(
             "this solution carries no system (functions are lost by vmap, jit and load): "
             "certify(sol, system)"
         )
+    resolution, tolerance = _scales(sol.scheme, system, resolution, tolerance)
     how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
     options = Options(
         title=f"{sol.scheme}, dt = {float(sol.dt):.4g}{how}",
@@ -63,13 +71,13 @@ def certify(
 
 
 def certify_arrays(
-    system: System, t, q, v, impulse=None, *, q0=None, v0=None, resolution=None, tolerance=1e-12
+    system: System, t, q, v, impulse=None, *, q0=None, v0=None, resolution=None, tolerance=_ROUNDING
 ) -> Certificate:
     """Check a motion given by its records, dense enough to show every impact.
 
     ``t`` (n,) does not decrease; ``q`` is (n, d); ``v`` (n, d), right limits; ``impulse`` (n, p),
     received since the record before, or None for none at all.  Two records at one time are the two
-    sides of a jump.  The rest is as in ``certify``.
+    sides of a jump.  With a ``resolution`` the walls yield.  The rest is as in ``certify``.
     """
     if np.size(t) < 2:
         raise ShapeError(f"t has shape {np.shape(t)}; a motion has two records or more")
@@ -77,11 +85,26 @@ def certify_arrays(
     return _certificate(system, (t, q, v, impulse), q0, v0, options)
 
 
+def _scales(scheme, system, resolution, tolerance) -> tuple[float | None, float]:
+    """Resolution and tolerance: what was given, or else what the scheme says of itself."""
+    if tolerance is None:  # a loaded file has the text of its scheme, which says nothing
+        integrates = isinstance(scheme, EventDriven | Penalty)
+        tolerance = max(_ROUNDING, scheme.rtol) if integrates else _ROUNDING
+    if resolution is not None or not isinstance(scheme, Penalty):
+        return resolution, tolerance
+    if any(isinstance(x, Tracer) for x in (scheme.lam, scheme.duration)):
+        raise RecordError(
+            "lam, or the duration of a contact, was an argument of vmap or jit and is not kept: "
+            "certify(sol, system, resolution=duration)"
+        )
+    return float(scheme.contact_duration(system)), tolerance
+
+
 def _certificate(system, arrays, q0, v0, options) -> Certificate:
     arrays = _checked(system, *arrays)
     if options.sparse_dt is None:
         if options.resolution is not None:
-            arrays = _thinned(options.resolution, *arrays)
+            arrays = _thinned(system, options.resolution, *arrays)
         arrays = _with_start(system, *arrays, q0, v0)
     measured = Measured(system, arrays, options)
     rows = [r for r in CLAUSES if r.name != "passivity" or len(set(measured.e)) <= 1]
@@ -149,15 +172,18 @@ def _with_start(system, t, q, v, lam, q0, v0):
     return tuple(np.concatenate([[a], b]) for a, b in zip(start, (t, q, v, lam), strict=True))
 
 
-def _thinned(resolution, t, q, v, lam):
+def _thinned(system, resolution, t, q, v, lam):
     """Records at least ``resolution`` apart, not within a contact unless it lasts."""
-    push = np.any(lam != 0.0, axis=1)
-    calm = np.flatnonzero(~(push | np.append(push[1:], False)))
+    gap = in_chunks(records, system, (t, q, v, lam)).gap
+    push = lam != 0.0
+    touching = (gap < 0.0) & (push | np.concatenate([push[1:], push[-1:]]))
+    outside = np.flatnonzero(~np.any(touching, axis=1))
     kept = [0]
     while kept[-1] < len(t) - 1:
-        early, late = np.searchsorted(t, t[kept[-1]] + resolution * np.array([1.0, 4.0]))
-        found = calm[np.searchsorted(calm, early) :][:1]
-        k = found[0] if len(found) and found[0] < late else late
-        kept.append(min(max(k, kept[-1] + 1), len(t) - 1))
+        now = kept[-1]
+        early, late = np.searchsorted(t, t[now] + resolution * np.array([1.0, _LASTS]))
+        found = outside[np.searchsorted(outside, max(early, now + 1)) :][:1]
+        last = max(late, now + _LASTS)
+        kept.append(min(found[0] if len(found) else last, last, len(t) - 1))
     total = np.cumsum(lam, axis=0)[kept]
     return t[kept], q[kept], v[kept], np.diff(total, axis=0, prepend=np.zeros_like(total[:1]))

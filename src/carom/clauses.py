@@ -18,14 +18,21 @@ def _feasibility(m):
         drift = np.concatenate([np.zeros_like(dw[:1]), np.cumsum(m.h[:, None] * m.dw, axis=0)])
         drift -= np.maximum.accumulate(np.where(m.at.gap > 0.0, drift, 0.0), axis=0)
     else:
-        H, bend = m.sparse_dt, np.max(m.at.bend, axis=0)
+        H, bend = max(m.sparse_dt, m.resolution or 0.0), np.max(m.at.bend, axis=0)
         dw, drift = H * bend, H * (m.t - m.t[0])[:, None] * bend
     return -m.at.gap, MARGIN * (H * (m.speed + dw) + drift) + m.small_gap, m.t
 
 
 def _sign(m):
-    """Pushes only; a force too small to push is rounding."""
-    return -m.lam, np.full(m.lam.shape, m.tolerance * np.max(np.abs(m.lam), initial=0.0)), m.t
+    """Pushes only; a wall that yields may pull on a point that leaves it, but not hold it."""
+    rounding = np.full(m.lam.shape, m.tolerance * np.max(np.abs(m.lam), initial=0.0))
+    if m.resolution is None:
+        return -m.lam, rounding, m.t
+    gained = m.sparse_dt * m.at.bend[:-1] if m.sparse_dt else m.dw
+    leaving = np.where(m.at.gap[:-1] < 0.0, np.maximum(m.at.w[:-1], 0.0) + gained, 0.0)
+    momentum = leaving / np.maximum(m.at.inverse_mass[:-1], 1e-300)
+    rounding[1:] += MARGIN * momentum
+    return -m.lam, rounding, m.t
 
 
 def _complementarity(m):
@@ -128,7 +135,12 @@ class Row(NamedTuple):
 
 CLAUSES = [
     Row(_feasibility, "feasibility", "g_i(t, q) >= 0", "2 h (W + dw) + 2 sum of h dw if closed"),
-    Row(_sign, "sign", "lam_i >= 0", "rounding"),
+    Row(
+        _sign,
+        "sign",
+        "lam_i >= 0",
+        "rounding; 2 (w + dw) / (grad g . M^-1 grad g) where walls yield",
+    ),
     Row(_complementarity, "complementarity", "lam_i > 0 only if g_i = 0", "2 h (|w| + dw)"),
     Row(_momentum, "momentum", "M Dv = h f + grad g lam, each step", "2 b"),
     Row(_momentum_run, "momentum, run", "M Dv = h f + grad g lam, summed", "2 |sum of b|"),

@@ -16,7 +16,7 @@ _CHUNK = (1024, 8192)  # records evaluated by one call: two sizes, so two compil
 class Options(NamedTuple):
     title: str
     sparse_dt: float | None  # the step, where not every step is a record
-    resolution: float | None
+    resolution: float | None  # the duration of a contact, where walls yield
     tolerance: float
 
 
@@ -130,7 +130,7 @@ class Measured:
 
     def __init__(self, system, arrays, options):
         self.system, self.tolerance = system, options.tolerance
-        self.sparse_dt = options.sparse_dt
+        self.sparse_dt, self.resolution = options.sparse_dt, options.resolution
         self.t, self.q, self.v, self.lam = t, q, v, lam = arrays
         self.at = in_chunks(records, system, (t, q, v, lam))
         self.e = np.asarray(system.restitutions(lam.shape[1]))
