@@ -92,7 +92,7 @@ def checked_shapes(system, scheme, t0: float, q0: Array, v0: Array) -> tuple[boo
     _check_restitution(system.restitution, gap, scheme)
     # jnp.zeros is traced under jit, where nothing else may be; under vmap or a derivative the
     # values that the functions close over are.
-    leaves = jax.tree_util.tree_leaves((system, q0, v0, jnp.zeros(()), program.consts))
+    leaves = jax.tree_util.tree_leaves((system, scheme, q0, v0, jnp.zeros(()), program.consts))
     tracers = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
     return bool(tracers), any(type(t).__name__ == "BatchTracer" for t in tracers)
 
