@@ -15,7 +15,7 @@ help:
 	@echo "make test      the tests, without the slow ones"
 	@echo "make test-all  all tests"
 	@echo "make lint      ruff and pyright"
-	@echo "make bench     speed against C, SciPy and, where installed, Siconos"
+	@echo "make bench     speed against C, SciPy and, where installed, Siconos; work against error"
 	@echo "make clean     remove what these made, .venv included"
 
 run: $(VENV)/.with-carom
@@ -35,6 +35,7 @@ lint: $(VENV)/.with-lint
 
 bench: $(VENV)/.with-bench
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/work_precision.py
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache .hypothesis
