@@ -132,3 +132,25 @@ def test_cradle_with_gaps_passes_velocities_on():
     after = problem.exact(problem.impact_times)[1]
     assert np.allclose(np.sort(before), np.sort(after), 0, 1e-11)
     assert np.allclose(energy, energy[0], 0, 1e-11)
+
+
+def test_cam_repeats_itself():
+    """e = 0: on the cam at its lowest point in every turn, so each turn is like the first."""
+    problem = models.cam_and_follower()
+    t = np.linspace(0.5, 3.5, 301)  # one landing is at 3.417
+    for a, b in zip(problem.exact(t), problem.exact(t + math.pi), strict=True):
+        assert np.allclose(a, b, 0, 1e-12)
+    lift, land = math.acos(-1 / 3) / 2, problem.impact_times[0]
+    # the work of the spring is the change of energy in flight
+    (q, _), (q1, _) = problem.exact(lift), problem.exact(land)
+    v, v1 = (problem.exact(t)[1] for t in (lift, land - 1e-13))
+    energy = (v**2 + q**2) / 2 + q, (v1**2 + q1**2) / 2 + q1
+    assert np.allclose(*energy, 0, 1e-11)
+
+
+def test_cam_comes_to_rest_in_every_turn():
+    problem = models.cam_and_follower(e=0.5, preload=2.0, t1=10.0)
+    gaps = problem.exact(np.array([3.6, 4.0, 6.9, 7.2]))[0][:, 0]
+    assert np.allclose(gaps, -np.cos(2 * np.array([3.6, 4.0, 6.9, 7.2])), 0, 1e-15)
+    assert problem.accumulation == pytest.approx(3.538, abs=1e-3)
+    assert np.sum(np.diff(problem.impact_times) > 1.0) == 2  # three bursts

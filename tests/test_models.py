@@ -28,6 +28,7 @@ def bump_parts(e):
 
 
 LAUNCH = math.asin(1 / 1.2) / 10  # where the ball leaves the table of the e = 0 default
+LIFT = math.acos(-1 / 3) / 2  # where the follower leaves the cam of the default
 
 # Model, parameters, times other than impacts where the acceleration is not smooth.
 CASES = {
@@ -104,6 +105,12 @@ CASES = {
     "cradle with gaps": (models.newtons_cradle, {"spacing": 0.1}, []),
     "cradle with gaps e=0.8": (models.newtons_cradle, {"spacing": 0.02, "e": 0.8, "raised": 2,
                                                        "count": 4}, []),
+    "cam": (models.cam_and_follower, {}, LIFT + math.pi * np.arange(3)),
+    "cam e=0.5": (models.cam_and_follower, {"e": 0.5, "preload": 2.0, "t1": 4.0},
+                  [math.acos(-2 / 3) / 2]),
+    "cam e=0.9": (models.cam_and_follower, {"e": 0.9, "mass": 0.5, "stiffness": 0.6,
+                                            "preload": 0.4}, [math.acos(-2 / 7) / 2]),
+    "cam without flight": (models.cam_and_follower, {"e": 0.5, "preload": 4.0}, []),
 }  # fmt: skip
 
 
@@ -467,6 +474,7 @@ def test_equal_parameters_give_equal_functions():
         (models.impact_pair, {"clearance": 0.01}),
         (models.rocking_block, {"angle": 0.3}),
         (models.newtons_cradle, {"raised": 5}),
+        (models.cam_and_follower, {"preload": -1.0}),
         (models.newtons_cradle, {"e": 0.05, "spacing": 0.1, "t1": 50.0}),
     ],
 )

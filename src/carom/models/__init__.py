@@ -8,6 +8,7 @@ from carom.models.balls import row_of_balls, stack
 from carom.models.bar import elastic_bar
 from carom.models.billiard import disc, disc_polar, outside_disc, wedge
 from carom.models.block import rocking_block
+from carom.models.cam import cam_and_follower
 from carom.models.cradle import newtons_cradle
 from carom.models.lift_off import lift_off
 from carom.models.oscillator import impact_oscillator, resonance, stopped_oscillator
@@ -37,6 +38,7 @@ _MODELS = (
     impact_pair,
     rocking_block,
     newtons_cradle,
+    cam_and_follower,
     elastic_bar,
 )
 
@@ -44,6 +46,7 @@ __all__ = [
     "ModelError",
     "Problem",
     "bouncing_ball",
+    "cam_and_follower",
     "catalogue",
     "disc",
     "disc_polar",
