@@ -13,7 +13,7 @@ from carom import errors
 from carom.metric import check_definite
 from carom.record import Record
 from carom.schemes.scheme import Scheme
-from carom.status import Status, exception_of, text_of
+from carom.status import Status, exception_of, is_ok, text_of
 from carom.system import System
 
 
@@ -69,16 +69,15 @@ def checked_vectors(q0, v0) -> tuple[Array, Array]:
     return q0, v0
 
 
-def checked_shapes(system, scheme, t0: float, q0: Array, v0: Array) -> tuple[bool, bool]:
-    """Check what the system's functions return; say whether solve is traced, and in a batch."""
+def check_shapes(system, t: Array, q: Array, v: Array) -> None:
+    """Check what the system's functions return, without running them."""
 
     def everything(t, q, v):
         mass = jnp.asarray(system.mass(q)) if callable(system.mass) else system.mass.apply(v)
         return jnp.asarray(system.force(t, q, v)), system.gaps(t, q), mass
 
-    d = q0.shape[0]
-    program = jax.make_jaxpr(everything)(jnp.asarray(t0), q0, v0)
-    force, gap, mass = (a.shape for a in program.out_avals)
+    d = q.shape[0]
+    force, gap, mass = (a.shape for a in jax.eval_shape(everything, t, q, v))
     if force != (d,) and not (force == () and d == 1):
         raise errors.ShapeError(
             f"force returns shape {force}; for q0 of shape {(d,)} it must be {(d,)}"
@@ -89,27 +88,47 @@ def checked_shapes(system, scheme, t0: float, q0: Array, v0: Array) -> tuple[boo
         raise errors.ShapeError(
             f"mass has shape {mass}; for q0 of shape {(d,)} it must be {(d,)} or {(d, d)}"
         )
-    _check_restitution(system.restitution, gap, scheme)
-    # jnp.zeros is traced under jit, where nothing else may be; under vmap or a derivative the
-    # values that the functions close over are.
-    leaves = jax.tree_util.tree_leaves((system, scheme, q0, v0, jnp.zeros(()), program.consts))
-    tracers = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
-    return bool(tracers), any(type(t).__name__ == "BatchTracer" for t in tracers)
+    e = system.restitution
+    if e.ndim and e.shape != gap:
+        raise errors.ShapeError(f"restitution has shape {e.shape}, but there are {gap[0]} gaps")
 
 
-def _check_restitution(e, gap_shape, scheme):
-    if e.ndim == 0:
+def check_restitution(system, scheme) -> None:
+    """Refuse one e per gap where a scheme has one e for all."""
+    e = system.restitution
+    if e.ndim == 0 or not scheme.one_restitution:
         return
-    if e.shape != gap_shape:
-        raise errors.ShapeError(
-            f"restitution has shape {e.shape}, but there are {gap_shape[0]} gaps"
-        )
-    unequal = isinstance(e, Tracer) or np.any(np.asarray(e) != np.asarray(e)[0])
-    if scheme.one_restitution and unequal:
+    if isinstance(e, Tracer) or np.any(np.asarray(e) != np.ravel(e)[0]):
         raise errors.RestitutionError(
             f"restitution is {e}, but {type(scheme).__name__} has one e for all gaps: give one "
             "number, or use Moreau or Maury"
         )
+
+
+def tracing(system, scheme, t0: float, q0: Array, v0: Array) -> tuple[bool, bool]:
+    """Whether solve is called inside jit, vmap or a derivative, and whether in a batch."""
+    if _top_level():
+        return False, False
+
+    def functions(t, q, v):
+        mass = system.mass(q) if callable(system.mass) else v
+        return system.force(t, q, v), system.gaps(t, q), mass
+
+    # jnp.zeros is traced under jit, where nothing else may be; under vmap or a derivative the
+    # values that the functions close over are.
+    closed_over = jax.make_jaxpr(functions)(jnp.asarray(t0), q0, v0).consts
+    leaves = jax.tree_util.tree_leaves((system, scheme, q0, v0, jnp.zeros(()), closed_over))
+    tracers = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
+    return bool(tracers), any(type(t).__name__ == "BatchTracer" for t in tracers)
+
+
+def _top_level() -> bool:
+    """Whether JAX traces nothing at all; False where this JAX does not say."""
+    try:
+        from jax._src.core import trace_state_clean  # no public name; saves 3 ms a call
+    except ImportError:
+        return False
+    return trace_state_clean()
 
 
 def check_start(start, t0: float, q0: Array) -> None:
@@ -132,7 +151,7 @@ def check_start(start, t0: float, q0: Array) -> None:
         raise errors.GradientError(
             f"gap {np.argmax(flat)} at q0 = {q0}: {text_of(Status.gradient)}"
         )
-    if bool(start.carry.status != Status.ok):
+    if not is_ok(start.carry.status):
         raise exception_of(start.carry.status)(f"at t0 = {t0:g}: {text_of(start.carry.status)}")
 
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from carom.checks import check_shapes
 from carom.derivatives import no_derivative_where
 from carom.schemes.scheme import Report, Scheme, State, contact_status, rebound
 from carom.solution import Stats
@@ -80,6 +81,7 @@ class Start(eqx.Module):
 def begin(run: Run, q0: Array, v0: Array) -> Start:
     """Initial data, through an impact at t0 when v0 points out of K."""
     system, t0, e = run.system, run.t0, run.system.restitution
+    check_shapes(system, t0, q0, v0)  # once: it is not part of the compiled program
     metric, contacts = system.metric(q0), system.contacts(t0, q0)
     size = jnp.abs(contacts.rows) @ jnp.abs(q0) + jnp.abs(contacts.rate * t0)
     tolerance = _CLOSED * (size + 1e-4)

@@ -11,7 +11,7 @@ import numpy as np
 
 from carom.errors import RecordError, TimeError
 from carom.impacts import COLUMNS, ImpactLog
-from carom.status import Status, name_of, text_of
+from carom.status import Status, is_ok, name_of, text_of
 
 
 class Stats(eqx.Module):
@@ -81,7 +81,7 @@ class Solution(eqx.Module):
     @property
     def ok(self) -> bool:
         """Whether every run reached its end."""
-        return bool(np.all(np.asarray(self.status == Status.ok)))
+        return is_ok(self.status)
 
     def __getitem__(self, member) -> "Solution":
         """One member of a batch."""

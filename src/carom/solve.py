@@ -10,10 +10,11 @@ from jax import Array
 
 from carom.checks import (
     check_kinds,
+    check_restitution,
     check_start,
-    checked_shapes,
     checked_times,
     checked_vectors,
+    tracing,
 )
 from carom.derivatives import differentiable, refusing
 from carom.errors import RecordError
@@ -34,7 +35,7 @@ from carom.loop import (
 from carom.record import Plan, Record
 from carom.schemes.scheme import Scheme
 from carom.solution import Origin, Solution
-from carom.status import Status, exception_of, text_of
+from carom.status import Status, exception_of, is_ok, text_of
 from carom.system import System
 
 _PIECE_BYTES = 4 * 2**20  # of the buffer that one compiled piece fills
@@ -71,7 +72,8 @@ def solve(
     q0, v0 = checked_vectors(q0, v0)
     if not scheme.rigid:
         record = record.without_impacts()
-    traced, batched = checked_shapes(system, scheme, t0, q0, v0)
+    check_restitution(system, scheme)
+    traced, batched = tracing(system, scheme, t0, q0, v0)
     run = Run(
         with_force_apart(system) if batched else system, scheme, jnp.asarray(t0), jnp.asarray(dt)
     )
@@ -139,7 +141,7 @@ def _solve_in_pieces(run, q0, v0, plan, record, steps, progress, throw) -> Solut
     capacity = _capacity(kept.width, len(ticks))
     done = 0
     with _progress_bar(progress, steps) as show:
-        while done < len(ticks) and bool(carry.status == Status.ok):
+        while done < len(ticks) and is_ok(carry.status):
             reached = ticks[done - 1] if done else 0
             piece = slice(done, done + _piece_length(ticks[done : done + capacity] - reached))
             count = jnp.asarray(piece.stop - done)
@@ -197,10 +199,11 @@ class _Kept:
         self.width = full_width(run.scheme, self.d, self.p) if every_step else short
         self.rows = np.empty((first + len(marks), self.width if self.all else short))
         self.count = int(first)
-        self.rows[: self.count] = start.row[: self.rows.shape[1]]
+        row = np.asarray(start.row)
+        self.rows[: self.count] = row[: self.rows.shape[1]]
         self.pending = np.zeros(self.p)  # impulse of rows dropped since the last kept one
         self.log = ImpactLog(self.p) if record.impacts else None
-        self._look(np.zeros(1, int), np.asarray(start.row)[None])
+        self._look(np.zeros(1, int), row[None])
 
     def add(self, ticks, rows, good):
         """Rows of the next ticks; those after the last good step do not count."""

@@ -1,7 +1,9 @@
 """How a run, a step or a projection ended: a value that lives inside compiled and batched code."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from carom import errors
 
@@ -52,6 +54,12 @@ _EXCEPTIONS = {
     "unconverged": errors.ConvergenceError,
     "contraction": errors.ContractionError,
 }
+
+
+def is_ok(status) -> bool:
+    """Whether a concrete status, or every one of a batch, is ok; on the host, without a kernel."""
+    (code,), (ok,) = jax.tree_util.tree_leaves(status), jax.tree_util.tree_leaves(Status.ok)
+    return bool(np.all(np.asarray(code) == np.asarray(ok)))
 
 
 def name_of(status) -> str:
