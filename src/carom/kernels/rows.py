@@ -1,0 +1,199 @@
+"""The gaps of a step and their gradients: pairs from the list, and walls.
+
+A row k is a gap between body i and body j with unit normal n from i to j,
+
+    gap(x) = |x_j - x_i| - r_i - r_j,      grad gap . u = n . (u_j - u_i)                     (1)
+
+For a wall, j is the last body, which has no mass of its own and does not move, and n points from
+the sphere to the wall.
+"""
+
+import numpy as np
+from numba import njit, prange
+
+PLANE, CYLINDER, SHELL, PANEL = 0, 1, 2, 3  # kinds of walls; their data are read by ``_to_wall``
+
+
+@njit(cache=True)
+def _to_wall(kind, data, x, y, z):
+    """Distance of a point to a wall and the unit vector n from the point to the wall.
+
+    PLANE    point, normal (towards the open side)
+    CYLINDER point of the axis, unit axis, radius (open inside)
+    SHELL    centre, 3 unused, radius (open inside)
+    PANEL    corner, two orthogonal edges: the rectangle they span (open on both sides)
+    """
+    dx, dy, dz = x - data[0], y - data[1], z - data[2]
+    if kind == PLANE:
+        return dx * data[3] + dy * data[4] + dz * data[5], -data[3], -data[4], -data[5]
+    if kind == PANEL:
+        for e in range(2):
+            ex, ey, ez = data[3 + 3 * e], data[4 + 3 * e], data[5 + 3 * e]
+            square = ex * ex + ey * ey + ez * ez
+            s = (dx * ex + dy * ey + dz * ez) / square if square > 0.0 else 0.0
+            s = min(max(s, 0.0), 1.0)
+            dx, dy, dz = dx - s * ex, dy - s * ey, dz - s * ez
+        length = np.sqrt(dx * dx + dy * dy + dz * dz)
+        scale = -1.0 / length if length > 0.0 else 0.0
+        return length, scale * dx, scale * dy, scale * dz
+    if kind == CYLINDER:
+        along = dx * data[3] + dy * data[4] + dz * data[5]
+        dx, dy, dz = dx - along * data[3], dy - along * data[4], dz - along * data[5]
+    length = np.sqrt(dx * dx + dy * dy + dz * dz)
+    scale = 1.0 / length if length > 0.0 else 0.0
+    return data[9] - length, scale * dx, scale * dy, scale * dz
+
+
+@njit(cache=True)
+def _separation(x, i, j, period, inverse):
+    """Unit vector from i to the nearest image of j, and their distance."""
+    dx, dy, dz = x[j, 0] - x[i, 0], x[j, 1] - x[i, 1], x[j, 2] - x[i, 2]
+    dx -= period[0] * np.rint(dx * inverse[0])
+    dy -= period[1] * np.rint(dy * inverse[1])
+    dz -= period[2] * np.rint(dz * inverse[2])
+    length = np.sqrt(dx * dx + dy * dy + dz * dz)
+    scale = 1.0 / length if length > 0.0 else 0.0
+    return scale * dx, scale * dy, scale * dz, length
+
+
+@njit(parallel=True, cache=True)
+def count_rows(
+    x,
+    r,
+    near,
+    first,
+    second,
+    pair_of,
+    pair_start,
+    body_of,
+    body_start,
+    period,
+    inverse,
+    kinds,
+    data,
+):
+    """How many gaps of each slab are within reach: pairs below 2 ``near``, walls below ``near``.
+
+    Slab s holds the pairs pair_of[pair_start[s] : pair_start[s + 1]] and, likewise, the bodies
+    whose walls it looks at.  Returns the running sum (S + 1,).
+    """
+    slabs = pair_start.shape[0] - 1
+    start = np.zeros(slabs + 1, np.int64)
+    for s in prange(slabs):
+        found = 0
+        for m in range(pair_start[s], pair_start[s + 1]):
+            i, j = first[pair_of[m]], second[pair_of[m]]
+            _, _, _, length = _separation(x, i, j, period, inverse)
+            if length - r[i] - r[j] <= 2.0 * near:
+                found += 1
+        for m in range(body_start[s], body_start[s + 1]):
+            i = body_of[m]
+            for w in range(kinds.shape[0]):
+                distance, _, _, _ = _to_wall(kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2])
+                if distance - r[i] <= near:
+                    found += 1
+        start[s + 1] = found
+    for s in range(slabs):
+        start[s + 1] += start[s]
+    return start
+
+
+@njit(parallel=True, cache=True)
+def fill_rows(
+    x,
+    at,
+    r,
+    near,
+    first,
+    second,
+    pair_of,
+    pair_start,
+    body_of,
+    body_start,
+    period,
+    inverse,
+    kinds,
+    data,
+    start,
+    i_of,
+    j_of,
+    source,
+    normal,
+    gap,
+):
+    """The rows that ``count_rows`` counted.
+
+    ``source`` is the place in the list of pairs, or -1 - w for wall w.  The tangent of a wall is
+    taken at the point nearest to ``at``, and its gap is seen from x:
+    distance(at) - n . (x - at) - r.
+    """
+    ground = x.shape[0]
+    for s in prange(start.shape[0] - 1):
+        k = start[s]
+        for m in range(pair_start[s], pair_start[s + 1]):
+            i, j = first[pair_of[m]], second[pair_of[m]]
+            nx, ny, nz, length = _separation(x, i, j, period, inverse)
+            if length - r[i] - r[j] <= 2.0 * near:
+                i_of[k], j_of[k], source[k] = i, j, pair_of[m]
+                normal[k, 0], normal[k, 1], normal[k, 2] = nx, ny, nz
+                gap[k] = length - r[i] - r[j]
+                k += 1
+        for m in range(body_start[s], body_start[s + 1]):
+            i = body_of[m]
+            for w in range(kinds.shape[0]):
+                distance, _, _, _ = _to_wall(kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2])
+                if distance - r[i] <= near:
+                    px, py, pz = at[i, 0], at[i, 1], at[i, 2]
+                    d, nx, ny, nz = _to_wall(kinds[w], data[w], px, py, pz)
+                    shift = nx * (x[i, 0] - px) + ny * (x[i, 1] - py) + nz * (x[i, 2] - pz)
+                    i_of[k], j_of[k], source[k] = i, ground, -1 - w
+                    normal[k, 0], normal[k, 1], normal[k, 2] = nx, ny, nz
+                    gap[k] = d - shift - r[i]
+                    k += 1
+
+
+@njit(parallel=True, cache=True)
+def measure(x, r, i_of, j_of, source, period, inverse, kinds, data, gap):
+    """The gaps of given rows at x, from their definition; ``gap`` is overwritten."""
+    for k in prange(i_of.shape[0]):
+        i = i_of[k]
+        if source[k] >= 0:
+            _, _, _, length = _separation(x, i, j_of[k], period, inverse)
+            gap[k] = length - r[i] - r[j_of[k]]
+        else:
+            w = -1 - source[k]
+            distance, _, _, _ = _to_wall(kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2])
+            gap[k] = distance - r[i]
+
+
+@njit(parallel=True, cache=True)
+def opening_rate(x, growth, drift, i_of, j_of, source, normal, kinds, before, after, over, rate):
+    """d gap / dt at fixed x: radii that grow, obstacles that drift, walls that move.
+
+    ``growth`` (B,) dr/dt; ``drift`` (B, 3) velocity of obstacles; ``before`` and ``after`` are the
+    data of the walls at two times, ``over`` apart.
+    """
+    for k in prange(i_of.shape[0]):
+        i, j = i_of[k], j_of[k]
+        rate[k] = -growth[i]
+        if source[k] >= 0:
+            rate[k] -= growth[j]
+            for d in range(3):
+                rate[k] += normal[k, d] * (drift[j, d] - drift[i, d])
+        else:
+            w = -1 - source[k]
+            early, _, _, _ = _to_wall(kinds[w], before[w], x[i, 0], x[i, 1], x[i, 2])
+            late, _, _, _ = _to_wall(kinds[w], after[w], x[i, 0], x[i, 1], x[i, 2])
+            rate[k] += (late - early) / over
+
+
+@njit(parallel=True, cache=True)
+def relative_velocity(i_of, j_of, normal, v, w):
+    """n . (v_j - v_i) for each row; v has a last row of zeros for the walls."""
+    for k in prange(i_of.shape[0]):
+        i, j = i_of[k], j_of[k]
+        w[k] = (
+            normal[k, 0] * (v[j, 0] - v[i, 0])
+            + normal[k, 1] * (v[j, 1] - v[i, 1])
+            + normal[k, 2] * (v[j, 2] - v[i, 2])
+        )

@@ -1,0 +1,209 @@
+"""``solve`` for Spheres: a Python loop over compiled kernels."""
+
+import contextlib
+
+import numpy as np
+
+from carom import errors
+from carom.record import Record
+from carom.schemes.maury import Maury
+from carom.schemes.moreau import Moreau
+from carom.schemes.paoli_schatzman import PaoliSchatzman
+from carom.schemes.scheme import State, rebound
+from carom.spheres.model import Spheres
+from carom.spheres.solution import Frame, SpheresSolution, SphereStats, contact_table
+from carom.spheres.world import World
+from carom.status import Status, exception_of, text_of
+
+_RECORDS = 100  # kept when nothing is said
+_INITIAL_SLACK = 10.0  # overlap of the initial state that is let by, in tolerances
+_SCHEMES = (Maury, Moreau, PaoliSchatzman)
+
+
+def solve_spheres(
+    pile: Spheres, scheme, t0: float, steps: int, dt: float, record, progress, throw
+) -> SpheresSolution:
+    """Move spheres from t0 through ``steps`` steps of dt."""
+    if not isinstance(scheme, _SCHEMES):
+        names = ", ".join(kind.__name__ for kind in _SCHEMES)
+        raise errors.KindError(f"scheme is {scheme!r}; Spheres are moved by {names}")
+    from carom.kernels.threads import enough_for
+
+    marks = _marks(record, t0, dt, steps)
+    world = World(pile, dt)
+    with enough_for(len(pile)), _bar(progress, steps) as show:
+        check_overlap(world, t0)
+        run = _Run(world, scheme, t0, marks)
+        while run.step < steps and run.status is Status.ok:
+            run.advance()
+            show(run.step)
+    solution = run.solution()
+    if throw and not solution.ok:
+        raise _failure(solution, steps, t0)
+    return solution
+
+
+def _marks(record, t0, dt, steps) -> set:
+    """The steps to keep: about a hundred when nothing is said."""
+    record = Record(every=max(1, steps // _RECORDS)) if record is None else record
+    plan = record.plan(t0, dt, steps)
+    marks = plan.marks if plan.fractions is None else np.rint(plan.marks + plan.fractions)
+    return set(np.asarray(marks, int).tolist())
+
+
+def check_overlap(world: World, t0: float) -> None:
+    """Refuse an initial state with overlaps, naming the worst pair."""
+    pile = world.pile
+    contacts = world.contacts(t0, _wide(pile.position))
+    if not len(contacts.gap) or np.min(contacts.gap) >= -_INITIAL_SLACK * (
+        pile.tolerance * pile.smallest
+    ):
+        return
+    k = int(np.argmin(contacts.gap))
+    i, source = int(contacts.i[k]), int(contacts.source[k])
+    if source < 0:
+        whom = f"sphere {i} and wall {-1 - source}"
+    else:
+        j = int(contacts.j[k])
+        i, j = min(i, j), max(i, j)
+        whom = f"spheres {i} and {j}" if j < world.N else f"sphere {i} and obstacle {j - world.N}"
+    raise errors.AdmissibilityError(
+        f"{whom} overlap by {-contacts.gap[k]:.3g} at t0 = {t0:g} (radius {pile.radius_at(t0)[i]:g}"
+        f", sphere {i} at {pile.position[i]}); {np.sum(contacts.gap < 0.0)} gaps are negative. "
+        "Move them apart, or remove small overlaps with carom.spheres.relax(pile)"
+    )
+
+
+class _Run:
+    """The state of a run, and its records."""
+
+    def __init__(self, world, scheme, t0, marks):
+        self.world, self.scheme, self.t0, self.marks = world, scheme, t0, marks
+        self.step, self.iterations, self.residual, self.overlap = 0, 0, 0.0, 0.0
+        self.status, self.frames = Status.ok, []
+        q, v = _wide(world.pile.position), _wide(world.pile.velocity)
+        self._clear()
+        contacts = world.contacts(t0, q)  # an inadmissible velocity is an impact at t0
+        impact = rebound(world, world.metric(q), contacts, v, contacts.gap <= 0.0)
+        self.status = impact.status
+        self._received(contacts, impact.multipliers, world.metric(q).apply(impact.point - v))
+        self.state = scheme.start(world, t0, q, impact.point, world.dt)
+        self.last = contacts, impact.multipliers
+        if 0 in marks:
+            self._keep()
+
+    def advance(self):
+        """One step."""
+        world, before = self.world, self.state
+        state, report = self.scheme.step(world, before, world.dt)
+        self.iterations += int(report.iterations)
+        if report.status is not Status.ok:
+            self.status = report.status
+            self.residual = max(self.residual, float(report.residual))
+            if not self.frames or self.frames[-1].step != self.step:
+                self._keep()
+            return
+        self.step += 1
+        self.state = State(self.t0 + self.step * world.dt, state.q, state.v)
+        f = world.forces(before.t + 0.5 * world.dt, before.q, before.v)
+        self.work += float(np.sum(f * (state.q - before.q)))
+        pushed = world.metric(None).apply(state.v - before.v) - world.dt * f
+        if world.pile.force is not None:
+            pushed = _received_by(report, world)
+        self._received(report.contacts, report.impulse, pushed)
+        self.residual = max(self.residual, float(report.residual))
+        self.largest = max(self.largest, world.overlap(report.contacts, self.state.t, state.q))
+        self.last = report.contacts, report.impulse
+        if self.step in self.marks:
+            self._keep()
+
+    def _clear(self):
+        world = self.world
+        self.impulse = np.zeros((world.N, 3))
+        self.wall_impulse = np.zeros((len(world.pile.walls.at(self.t0)[0]), 3))
+        self.work, self.largest = 0.0, 0.0
+
+    def _received(self, contacts, lam, pushed):
+        self.impulse += pushed
+        wall = contacts.source < 0
+        place, push = -1 - contacts.source[wall], lam[wall, None] * contacts.normal[wall]
+        for d in range(3):
+            self.wall_impulse[:, d] += np.bincount(
+                place, weights=push[:, d], minlength=len(self.wall_impulse)
+            )
+
+    def _keep(self):
+        d, state, world = self.world.dimension, self.state, self.world
+        t = self.t0 + self.step * world.dt
+        self.overlap = max(self.overlap, self.largest)
+        self.frames.append(
+            Frame(
+                step=self.step,
+                t=t,
+                x=state.q[:, :d].copy(),
+                v=state.v[:, :d].copy(),
+                radius=world.pile.radius_at(t),
+                impulse=self.impulse[:, :d].copy(),
+                wall_impulse=self.wall_impulse[:, :d].copy(),
+                work=self.work,
+                overlap=self.largest,
+                contacts=contact_table(world, *self.last, state.q, t),
+            )
+        )
+        self._clear()
+
+    def solution(self) -> SpheresSolution:
+        """What was kept."""
+        stats = SphereStats(
+            self.step,
+            self.iterations,
+            self.residual,
+            max(self.overlap, self.largest),
+            self.world.rebuilds,
+        )
+        return SpheresSolution(
+            self.frames,
+            stats=stats,
+            status=self.status,
+            dt=self.world.dt,
+            scheme=self.scheme,
+            pile=self.world.pile,
+        )
+
+
+def _received_by(report, world):
+    """(N, 3) G^T lam."""
+    c = report.contacts
+    total = np.zeros((c.bodies, 3))
+    for d in range(3):
+        push = report.impulse * c.normal[:, d]
+        total[:, d] = np.bincount(c.j, push, c.bodies) - np.bincount(c.i, push, c.bodies)
+    return total[: world.N]
+
+
+def _wide(x):
+    return np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
+
+
+@contextlib.contextmanager
+def _bar(wanted: bool, steps: int):
+    if not wanted:
+        yield lambda done: None
+        return
+    from rich.progress import MofNCompleteColumn, Progress
+
+    with Progress(*Progress.get_default_columns(), MofNCompleteColumn()) as bar:
+        task = bar.add_task("steps", total=steps)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _failure(solution, steps, t0):
+    done = solution.stats.steps
+    error = exception_of(solution.status)(
+        f"{text_of(solution.status)}. The run stopped after step {done} of {steps}, at "
+        f"t = {t0 + done * solution.dt:g}, with a residual of {solution.stats.residual:.2e} "
+        f"smallest radii after {solution.stats.iterations} sweeps in all (tolerance "
+        f"{solution.pile.tolerance:g}); everything up to there is in error.solution"
+    )
+    error.solution = solution
+    return error
