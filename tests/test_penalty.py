@@ -164,6 +164,8 @@ def test_momentum_and_penetration_are_reported():
     # the deepest point of a damped half period, a fraction of V sqrt(lam)
     assert 0.5 * speed * 1e-3 < sol.stats.penetration < speed * 1e-3
     assert sol.stats.iterations > 100
+    assert f"largest penetration     {sol.stats.penetration:.3e}" in str(sol)
+    assert f"steps of the method     {sol.stats.iterations}" in str(sol)
 
 
 def test_wants_one_positive_number():

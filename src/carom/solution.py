@@ -264,9 +264,26 @@ def summary(sol: Solution) -> str:
     lines.append(
         f"  worst projection        {float(sol.stats.residual):.3e}   (relative KKT residual)"
     )
+    lines += _inside_lines(sol)
     if sol._has_impacts():
         lines += _impact_lines(sol)
     return "\n".join(lines)
+
+
+def _inside_lines(sol):
+    """What happened between the records."""
+    lines, stats = [], sol.stats
+    if stats.penetration > 0.0:
+        lines = [
+            f"  largest penetration     {float(stats.penetration):.3e}   (the wall yields)",
+            f"  steps of the method     {int(stats.iterations)}",
+        ]
+    if stats.fallbacks > 0:
+        lines.append(
+            f"  handed to Maury()       {int(stats.fallbacks)} of the steps: their impacts "
+            "accumulate over several gaps in turn; of first order there"
+        )
+    return lines
 
 
 def _impact_lines(sol):
