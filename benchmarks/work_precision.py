@@ -19,7 +19,7 @@ from carom import models
 
 PROBLEMS = {
     "P1 bouncing ball, e = 0.8, through the accumulation": models.bouncing_ball(e=0.8, t1=5.0),
-    "P3 forced impact oscillator, 8 impacts": models.impact_oscillator(),
+    "P3 forced impact oscillator": models.impact_oscillator(),
     "P5 in a disc, e = 0.5, accumulation, then sliding": models.disc(e=0.5),
 }
 STEPS = [1009, 10007, 100003, 1000003]  # primes: impacts do not fall on the grid
