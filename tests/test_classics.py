@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+import carom
 from carom import models
+from carom.models.beam import clamped_free
 from carom.models.pair import pair_phase
 from carom.models.uniqueness import bumps
 
@@ -154,3 +156,36 @@ def test_cam_comes_to_rest_in_every_turn():
     assert np.allclose(gaps, -np.cos(2 * np.array([3.6, 4.0, 6.9, 7.2])), 0, 1e-15)
     assert problem.accumulation == pytest.approx(3.538, abs=1e-3)
     assert np.sum(np.diff(problem.impact_times) > 1.0) == 2  # three bursts
+
+
+def test_modes_of_the_cantilever_by_finite_elements():
+    """Hermite elements: the first frequencies, and the tip of modes of unit mass."""
+    from scipy.linalg import eigh
+    from skfem import Basis, BilinearForm, ElementLineHermite, MeshLine
+    from skfem.helpers import dd, ddot
+
+    basis = Basis(MeshLine(np.linspace(0.0, 1.0, 49)), ElementLineHermite())
+    K = BilinearForm(lambda u, v, _: ddot(dd(u), dd(v))).assemble(basis).toarray()
+    M = BilinearForm(lambda u, v, _: u * v).assemble(basis).toarray()
+    free = basis.complement_dofs(basis.get_dofs(lambda x: x[0] == 0.0))
+    squares, shapes = eigh(K[np.ix_(free, free)], M[np.ix_(free, free)])
+    assert np.allclose(np.sqrt(squares[:4]), clamped_free(4) ** 2, 1e-5)
+    tip = list(free).index(basis.nodal_dofs[0, -1])
+    assert np.allclose(np.abs(shapes[tip, :4]), 2.0, 1e-5)
+
+
+@pytest.mark.slow
+def test_cantilever_by_event_detection():
+    problem = models.cantilever()
+    sol = carom.solve(
+        problem.system,
+        carom.EventDriven(),
+        problem.q0,
+        problem.v0,
+        t1=problem.t1,
+        dt=problem.t1 / 50,
+    )
+    q, v = problem.exact(sol.t)
+    assert np.allclose(sol.q, q, 0, 1e-9)
+    assert np.allclose(sol.v, v, 0, 1e-7)
+    assert np.allclose(sol.impacts.time, problem.impact_times, 0, 1e-9)

@@ -6,6 +6,7 @@ Every function takes keyword parameters with defaults and returns a `Problem`.
 from carom.models.ball import bouncing_ball
 from carom.models.balls import row_of_balls, stack
 from carom.models.bar import elastic_bar
+from carom.models.beam import cantilever
 from carom.models.billiard import disc, disc_polar, outside_disc, wedge
 from carom.models.block import rocking_block
 from carom.models.cam import cam_and_follower
@@ -39,6 +40,7 @@ _MODELS = (
     rocking_block,
     newtons_cradle,
     cam_and_follower,
+    cantilever,
     elastic_bar,
 )
 
@@ -47,6 +49,7 @@ __all__ = [
     "Problem",
     "bouncing_ball",
     "cam_and_follower",
+    "cantilever",
     "catalogue",
     "disc",
     "disc_polar",
