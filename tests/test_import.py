@@ -9,7 +9,7 @@ import pytest
 
 import carom
 
-OPTIONAL = {"matplotlib", "xarray", "dask", "scipy", "pandas", "h5netcdf", "h5py", "rich"}
+OPTIONAL = {"matplotlib", "xarray", "dask", "scipy", "pandas", "h5netcdf", "h5py", "rich", "numba"}
 OURS = "xla_cpu_small_while_loop_byte_threshold"  # the one flag that carom adds
 
 

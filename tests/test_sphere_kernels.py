@@ -24,6 +24,10 @@ def brute_force(x, r, skin, cell, free):
     return {(i, j) for i, j in np.argwhere(np.triu(near, 1)).tolist() if i < free}
 
 
+def listed(pairs):
+    return list(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
+
+
 @st.composite
 def scenes(draw):
     """Spheres with radii up to 1 : 10 and more, some of them obstacles, periodic or not."""

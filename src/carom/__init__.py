@@ -1,7 +1,7 @@
 """Mechanics with impacts.  Every public name, once."""
 
 import carom._jax  # noqa: F401  (first: it sets up JAX)
-from carom import errors, models
+from carom import errors, models, spheres
 from carom.certify import Certificate, certify, certify_arrays
 from carom.errors import CaromError
 from carom.projection import project
@@ -15,6 +15,7 @@ from carom.schemes.penalty import Penalty
 from carom.solution import Solution, load
 from carom.solve import solve
 from carom.sparse import Sparse
+from carom.spheres import Plane, Spheres
 from carom.status import Status
 from carom.system import Lagrangian, System
 
@@ -27,10 +28,12 @@ __all__ = [
     "Moreau",
     "PaoliSchatzman",
     "Penalty",
+    "Plane",
     "Record",
     "Refinement",
     "Solution",
     "Sparse",
+    "Spheres",
     "Status",
     "System",
     "certify",
@@ -41,4 +44,5 @@ __all__ = [
     "project",
     "refine",
     "solve",
+    "spheres",
 ]

@@ -18,9 +18,16 @@ from carom.system import System
 
 
 def check_kinds(system, scheme, record) -> None:
-    """Refuse what is not a System, a scheme, a Record, and a file that cannot be written."""
+    """Refuse what is not a System, a scheme or a Record."""
     if not isinstance(system, System):
-        raise errors.KindError(f"the first argument is {system!r}; it must be a carom.System")
+        raise errors.KindError(
+            f"the first argument is {system!r}; it must be a carom.System or carom.Spheres"
+        )
+    check_record(scheme, record)
+
+
+def check_record(scheme, record) -> None:
+    """Refuse what is not a scheme, not a Record, and a file that cannot be written."""
     if not isinstance(scheme, Scheme):
         raise errors.KindError(f"scheme is {scheme!r}; give one such as carom.Moreau()")
     if not isinstance(record, Record):

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from jax import Array
 
 from carom.checks import (
     check_kinds,
+    check_record,
     check_restitution,
     check_start,
     checked_times,
@@ -17,7 +19,7 @@ from carom.checks import (
     tracing,
 )
 from carom.derivatives import differentiable, refusing
-from carom.errors import RecordError
+from carom.errors import RecordError, ShapeError
 from carom.impacts import ImpactLog
 from carom.loop import (
     Carry,
@@ -35,6 +37,8 @@ from carom.loop import (
 from carom.record import Plan, Record
 from carom.schemes.scheme import Scheme
 from carom.solution import Origin, Solution
+from carom.spheres.model import Spheres
+from carom.spheres.run import solve_spheres
 from carom.status import Status, exception_of, is_ok, text_of
 from carom.system import System
 
@@ -43,7 +47,7 @@ _PIECE_STEPS = 2**20  # between two words to the outside: about 50 ms for a smal
 
 
 def solve(
-    system: System,
+    system: System | Spheres,
     scheme: Scheme,
     q0=None,
     v0=None,
@@ -54,8 +58,8 @@ def solve(
     record: Record | None = None,
     progress: bool = False,
     throw: bool = True,
-) -> Solution:
-    """Move a system from t0 to t1 through its impacts.
+) -> Any:
+    """Move a system, or spheres, from t0 to t1 through impacts; a Solution or SpheresSolution.
 
     ``dt`` is shortened so that a whole number of equal steps ends at ``t1``.  A velocity ``v0``
     that points out of the admissible set is an impact at t0: the run starts with what the impact
@@ -66,6 +70,12 @@ def solve(
     ``status`` says what happened.  Inside ``jax.jit`` or ``jax.vmap`` there is always a status per
     member and never an exception: a member that fails keeps its last good state.
     """
+    if isinstance(system, Spheres):
+        if q0 is not None or v0 is not None:
+            raise ShapeError("Spheres carry their own state: leave q0 and v0 out")
+        check_record(scheme, Record() if record is None else record)
+        times = checked_times(t0, t1, dt)
+        return solve_spheres(system, scheme, *times, record, progress, throw)
     record = Record() if record is None else record
     check_kinds(system, scheme, record)
     t0, steps, dt = checked_times(t0, t1, dt)
