@@ -1,7 +1,7 @@
 """Mechanics with impacts.  Every public name, once."""
 
 import carom._jax  # noqa: F401  (first: it sets up JAX)
-from carom import errors, models, spheres
+from carom import errors, models, spheres, study
 from carom.certify import Certificate, certify, certify_arrays
 from carom.errors import CaromError
 from carom.projection import project
@@ -44,5 +44,6 @@ __all__ = [
     "project",
     "refine",
     "solve",
+    "study",
     "spheres",
 ]

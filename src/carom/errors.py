@@ -49,6 +49,10 @@ class DerivativeError(CaromError, ValueError):
     """A derivative was asked of a scheme whose derivative at impacts is wrong."""
 
 
+class StudyError(CaromError, ValueError):
+    """A study (carom.study) cannot be done as asked, or found nothing."""
+
+
 class RunError(CaromError, RuntimeError):
     """A run could not go on."""
 

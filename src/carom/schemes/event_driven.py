@@ -57,7 +57,7 @@ class EventDriven(Scheme):
     event on where they do not exist: several gaps struck at once, a step handed to Maury's scheme,
     and a graze, where with normal speed w and the gap's acceleration a > 0
 
-        w^2 / (2 a) <= 10 (atol + rtol |grad g| |q|)                                          (6)
+        |g - w^2 / (2 a)| <= 10 (atol + rtol |grad g| |q|)                                    (6)
 
     Through an accumulation they hold to the square root of the tolerance.
 
@@ -186,7 +186,10 @@ class EventDriven(Scheme):
         released = s.mode & (flow.multiplier(t, q, v) <= 0.0)
         mode = _pressing(world, t, q, v2, resting & ~(released & ~jnp.any(hit)))
         several = jnp.any(hit) & (jnp.sum(closed & ~s.mode) > 1)
-        rough = several | jnp.any(~s.mode & _grazing(flow, t, q, v, contacts.gap, w, wide))
+        close = 10.0 * (
+            self.atol + self.rtol * jnp.maximum(_size(contacts, q), _size(contacts, s.q))
+        )
+        rough = several | jnp.any(~s.mode & _grazing(flow, t, q, v, contacts.gap, w, close))
         t, q, v2, push, blow = no_derivative_where(rough, (t, q, v2, push, blow))
         table, count = _logged(s, t, w, w1, blow)
         status = first_failure(failing(~jnp.all(jnp.isfinite(v2)), Status.nonfinite), struck.status)
@@ -317,10 +320,11 @@ def _pressing(world, t, q, v, resting):
     return resting & ((found.multipliers > 0.0) | (opening <= rounding))
 
 
-def _grazing(flow, t, q, v, gap, w, wide):
+def _grazing(flow, t, q, v, gap, w, close):
     """(p,) (6): an impact and a miss that the tolerance does not tell apart."""
     a = flow.second(t, q, v, flow.acceleration(t, q, v))
-    return (gap <= wide) & (a > 0.0) & (w**2 <= 20.0 * a * wide)
+    lowest = gap - 0.5 * w**2 / jnp.where(a > 0.0, a, 1.0)
+    return (gap <= 100.0 * close) & (a > 0.0) & (jnp.abs(lowest) <= close)
 
 
 class _Happening(eqx.Module):

@@ -1,0 +1,140 @@
+"""Orbits, branches and exponents against the closed forms of P3 and P8."""
+
+import math
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array
+from scipy.optimize import brentq
+
+import carom
+from carom import study
+from carom.errors import StudyError
+
+R = 0.8
+
+
+class Forced(eqx.Module):
+    """cos(w t) - x - 2 z v, with w and z as arrays: one compilation for all of them."""
+
+    w: Array
+    z: Array
+
+    def __call__(self, t, q, v):
+        return jnp.cos(self.w * t) - q - 2.0 * self.z * v
+
+
+def oscillator(w, s=0.0, z=0.0):
+    """P3, with damping z."""
+    force = Forced(jnp.asarray(w, float), jnp.asarray(z, float))
+    return carom.System(force=force, gap=lambda t, q: s - q, restitution=R)
+
+
+def closed_form(w, s=0.0, n=1):
+    """Impact speed, phase and trace of P3's orbit."""
+    T, gam = 2 * math.pi * n / w, 1 / (1 - w * w)
+    cot = 1 / math.tan(T / 2)
+    a, b = (1 - R) ** 2 / (4 * w * w) + (1 + R) ** 2 * cot**2 / 4, s * (1 + R) * cot
+    v = (-b + math.sqrt(b * b - 4 * a * (s * s - gam * gam))) / (2 * a)
+    sine, cosine = -(1 - R) * v / (2 * gam * w), (s + (1 + R) * v * cot / 2) / gam
+    trace = -2 * R * math.cos(T) + (1 + R) * (cosine - s) / v * math.sin(T)
+    return v, math.atan2(sine, cosine) % (2 * math.pi), trace
+
+
+@pytest.fixture(scope="module")
+def orbit():
+    """From a state near the orbit, not on it."""
+    return study.orbit(oscillator(2.5), [-0.34], [0.08], period=2 * np.pi / 2.5, settle=3)
+
+
+def test_p3_orbit(orbit):
+    v, phase, trace = closed_form(2.5)
+    np.testing.assert_allclose(orbit.speeds, [v], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(orbit.phases, [phase], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(orbit.trace, trace, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(orbit.determinant, R * R, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(v, 0.6453521784141956, atol=1e-14)  # benchmarks.md
+    assert orbit.stable
+    assert orbit.residual < 1e-12
+    assert "stable" in str(orbit)
+
+
+def test_p3_period_doubling(orbit):
+    """Located where trace = -(1 + r^2); beyond it the orbit goes on, unstable."""
+    branch = study.follow(oscillator, orbit, 2.5, 2.8, period=lambda w: 2 * jnp.pi / w)
+    exact = brentq(lambda w: closed_form(w)[2] + 1 + R * R, 2.5, 2.8, xtol=1e-14)
+    assert [b.kind for b in branch.bifurcations] == ["period doubling"]
+    assert abs(branch.bifurcations[0].parameter - exact) < 1e-6
+    np.testing.assert_array_equal(branch.stable, branch.parameter < exact)
+    assert branch.parameter[-1] == 2.8
+    expected = [closed_form(w)[0] for w in branch.parameter]
+    np.testing.assert_allclose(branch.speeds[:, 0], expected, rtol=0, atol=1e-9)
+    assert branch.to_xarray().sizes["point"] == len(branch.orbits)
+    assert "period doubling" in str(branch)
+
+
+def test_p3_grazing(orbit):
+    """As the stop moves away the orbit strikes it with less and less speed, none at s = |gam|."""
+    w = 2.5
+    branch = study.follow(lambda s: oscillator(w, s), orbit, 0.0, 0.3, step=0.05)
+    assert branch.bifurcations[-1].kind == "grazing"
+    assert branch.ended == "stopped at a grazing"
+    np.testing.assert_allclose(branch.parameter[-1], 1 / (w * w - 1), rtol=0, atol=1e-6)
+
+
+def test_p8_existence_limit():
+    """The orbit with one impact a period turns round at Gam = pi (1-e)/(1+e)."""
+    e, w = 0.5, 10.0
+    problem = carom.models.vibrating_table(e=e, acceleration=1.2, frequency=w)
+
+    def table(Gam):
+        return carom.System(
+            force=lambda t, q, v: jnp.array([-9.81]),
+            gap=lambda t, q: q - Gam * 9.81 / w**2 * jnp.sin(w * t),
+            restitution=e,
+        )
+
+    start = study.orbit(table(1.2), problem.q0, problem.v0, period=2 * np.pi / w)
+    branch = study.follow(table, start, 1.2, 0.9, points=40)
+    fold = [b for b in branch.bifurcations if b.kind == "fold"]
+    assert len(fold) == 1
+    np.testing.assert_allclose(fold[0].parameter, np.pi * (1 - e) / (1 + e), rtol=0, atol=1e-9)
+    assert np.min(branch.parameter) >= fold[0].parameter - 1e-12
+    # beyond it, the second orbit of the same parameters: sin p < 0, a saddle
+    assert branch.stable[0]
+    assert not branch.stable[-1]
+
+
+@pytest.mark.slow  # to compile
+def test_lyapunov_sum():
+    """-2 z + 2 nu ln r on a periodic attractor, whose exponents are its multipliers', and chaos."""
+    z = 0.01
+    settings = {"settle": 200, "intervals": 300}
+    calm, wild = (
+        study.lyapunov(oscillator(w, z=z), [-0.3], [0.2], interval=2 * np.pi / w, **settings)
+        for w in (2.5, 2.8)
+    )
+    for found in (calm, wild):
+        expected = -2 * z + 2 * found.impact_rate * math.log(R)
+        np.testing.assert_allclose(found.sum, expected, rtol=0, atol=1e-6)
+    assert calm.exponents[0] < -0.05
+    assert 0.05 < wild.exponents[0] < 0.2
+    assert wild.history.shape == (300, 2)
+
+
+def test_errors(orbit):
+    with pytest.raises(StudyError, match="kinds are"):
+        study.follow(oscillator, orbit, 2.5, 2.8, stop=("doubling",))
+    with pytest.raises(StudyError, match="no way to go"):
+        study.follow(oscillator, orbit, 2.5, 2.5)
+    with pytest.raises(StudyError, match="interval"):
+        study.lyapunov(oscillator(2.5), [-0.3], [0.2], interval=0.0)
+
+
+@pytest.mark.slow
+def test_lasting_contact_is_no_such_orbit():
+    rest = carom.System(force=lambda t, q, v: -1.0 + 0 * q, gap=lambda t, q: q, restitution=0.5)
+    with pytest.raises(StudyError, match="lasting contact"):
+        study.orbit(rest, [0.0], [0.0], period=1.0)
