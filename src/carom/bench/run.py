@@ -1,0 +1,179 @@
+"""``run``: problems x methods x sizes, resumable."""
+
+import difflib
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+import carom
+from carom.bench.measure import measured, scale_of
+from carom.bench.methods import METHODS, Method, Motion
+from carom.bench.problems import PROBLEMS, QUICK, kind_of
+from carom.bench.results import Results, load
+from carom.errors import CaromError
+from carom.models import Problem
+
+_QUICK_SIZES = 3  # of each method, spread over its list
+_PATIENCE = {
+    True: 3.0,
+    False: 30.0,
+}  # [s] of one run; a finer one that would take longer is left out
+_REPEATED = 0.3  # [s] spent on repeating a quick run
+
+
+def run(
+    problems: Iterable[str] | Mapping[str, Callable[[], Problem]] | None = None,
+    methods: Iterable[str | Method] | None = None,
+    *,
+    quick: bool = False,
+    path: str | os.PathLike | None = None,
+    progress: bool = False,
+) -> Results:
+    """Every method on every problem at every size.
+
+    ``problems``: titles of PROBLEMS, or a dict of functions that build a Problem; ``methods``:
+    names of METHODS, or `Method` objects.  With ``quick`` a few of each.  With ``path`` every
+    result is written there at once, and what the file already holds is not run again.
+    """
+    chosen = _problems(problems, quick)
+    entering = _methods(methods, quick)
+    results = load(path) if path is not None and os.path.exists(path) else Results([], path)
+    for title, build in chosen.items():
+        todo = [m for m in entering if any((title, m.name, s) not in results for s in m.sizes)]
+        if not todo:
+            continue
+        problem = build()
+        impulse, scale = _impulses(problem), scale_of(problem)
+        for method in todo:
+            for row in _climb(title, problem, method, impulse, scale, results, _PATIENCE[quick]):
+                results.add(row)
+                if progress:
+                    print(_line(row), flush=True)
+    return results
+
+
+def _problems(problems, quick):
+    if isinstance(problems, Mapping):
+        return problems
+    titles = (QUICK if quick else PROBLEMS) if problems is None else problems
+    return {title: PROBLEMS[_known(title, PROBLEMS, "problem")] for title in titles}
+
+
+def _methods(methods, quick):
+    found = []
+    for method in METHODS if methods is None else methods:
+        if isinstance(method, str):
+            method = METHODS[_known(method, METHODS, "method")]
+        found.append(method)
+    return [_thinned(m) for m in found] if quick else found
+
+
+def _known(name: str, names, what: str) -> str:
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.3)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise CaromError(f"no {what} is called {name!r}{hint} There are: {'; '.join(names)}")
+
+
+def _thinned(method: Method) -> Method:
+    kept = np.unique(np.linspace(0, len(method.sizes) * 0.75, _QUICK_SIZES).astype(int))
+    sizes = tuple(method.sizes[k] for k in kept if k < len(method.sizes))
+    return Method(**{**method.__dict__, "sizes": sizes})
+
+
+def _impulses(problem) -> np.ndarray | None:
+    """(p,) received over the run, by event detection at its finest; None where it fails."""
+    if problem.frequency is not None:
+        return None
+    span = problem.t1 - problem.t0
+    try:
+        sol = carom.solve(
+            problem.system,
+            carom.EventDriven(rtol=1e-12, atol=1e-14),
+            problem.q0,
+            problem.v0,
+            t0=problem.t0,
+            t1=problem.t1,
+            dt=span / 400,
+        )
+    except CaromError:
+        return None
+    return np.sum(np.asarray(sol.impulse), axis=0)
+
+
+def _climb(title, problem, method, impulse, scale, results, patience):
+    """Rows of one method on one problem, from coarse to fine, until it takes too long."""
+    took = 0.0
+    for size in method.sizes:
+        if (title, method.name, size) in results:
+            continue
+        row = {
+            "problem": title,
+            "kind": kind_of(problem),
+            "scale": scale,
+            "method": method.name,
+            "size": size,
+            "size_is": method.size,
+            "declared": method.order,
+        }
+        if took > patience:
+            yield row | {"status": "left out: it would take too long"}
+            continue
+        try:
+            motion, clock = timed(lambda size=size: method.advance(problem, size))
+            found = measured(problem, motion, impulse)
+        except Exception as failure:  # of any kind: a method from outside must not end the run
+            name = "" if isinstance(failure, CaromError) else f"{type(failure).__name__}: "
+            yield row | {"status": name + str(failure).partition(". ")[0]}
+            continue
+        took = 4 * clock["wall"]
+        yield (
+            row
+            | {"status": "ok"}
+            | found
+            | clock
+            | _counted(motion, clock)
+            | {"certified": _certified(method, problem, size, clock, patience, motion)}
+        )
+
+
+def _certified(method, problem, size, clock, patience, motion):
+    if motion.certified is not None or method.certify is None or clock["wall"] > patience / 4:
+        return motion.certified
+    try:
+        return method.certify(problem, size)
+    except CaromError:
+        return False
+
+
+def _counted(motion: Motion, clock) -> dict:
+    steps = len(motion.t) - 1 if motion.steps is None else motion.steps
+    return {"steps": steps, "ns_per_step": clock["cpu"] / max(steps, 1) * 1e9}
+
+
+def timed(call) -> tuple[Motion, dict]:
+    """The result and times [s]: of the first call, which compiles, and the best of others."""
+    begin = time.perf_counter()
+    motion = call()
+    first = time.perf_counter() - begin
+    wall = cpu = math.inf
+    spent = 0.0
+    while spent < _REPEATED:
+        begin, work = time.perf_counter(), time.process_time()
+        again = call()
+        lasted, worked = time.perf_counter() - begin, time.process_time() - work
+        spent += lasted
+        wall = min(wall, lasted if again.wall is None else again.wall)
+        cpu = min(cpu, worked if again.cpu is None else again.cpu)
+    return motion, {"first": first, "wall": wall, "cpu": cpu}
+
+
+def _line(row) -> str:
+    head = f"{row['problem']:24} {row['method']:16} {row['size_is']} {row['size']:<8g}"
+    if row["status"] != "ok":
+        return f"{head} {row['status']}"
+    return f"{head} error {row['q']:.1e}  {row['cpu'] * 1e3:9.2f} ms"
