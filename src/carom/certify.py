@@ -26,6 +26,7 @@ from carom.errors import NonFiniteError, RecordError, ShapeError, TimeError
 from carom.measured import Measured, Options, in_chunks, records
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.penalty import Penalty
+from carom.spheres.solution import SpheresSolution
 from carom.status import name_of
 from carom.system import System
 
@@ -48,9 +49,15 @@ def certify(
     relative size of errors that have nothing to do with the step: rounding, or the tolerance of
     an integrator; None is the larger of 1e-12 and the ``rtol`` of the scheme.
 
+    A run of Spheres is checked by clauses of its own (carom/certify_spheres.py).
+
     Clauses that need every step are left open (``ok`` is None) where ``sol`` holds fewer records.
     For a motion from elsewhere see ``certify_arrays``.
     """
+    if isinstance(sol, SpheresSolution):
+        from carom.certify_spheres import certify_spheres
+
+        return certify_spheres(sol)
     if np.ndim(sol.t) != 1:
         raise RecordError("this is a batch of solutions: index it first, certify(sol[i], system)")
     system = sol.system if system is None else system

@@ -86,7 +86,7 @@ class _Run:
         contacts = world.contacts(t0, q)  # an inadmissible velocity is an impact at t0
         impact = rebound(world, world.metric(q), contacts, v, contacts.gap <= 0.0)
         self.status = impact.status
-        self._received(contacts, impact.multipliers, world.metric(q).apply(impact.point - v))
+        self._received(contacts, impact.multipliers)
         self.state = scheme.start(world, t0, q, impact.point, world.dt)
         self.last = contacts, impact.multipliers
         if 0 in marks:
@@ -107,10 +107,7 @@ class _Run:
         self.state = State(self.t0 + self.step * world.dt, state.q, state.v)
         f = world.forces(before.t + 0.5 * world.dt, before.q, before.v)
         self.work += float(np.sum(f * (state.q - before.q)))
-        pushed = world.metric(None).apply(state.v - before.v) - world.dt * f
-        if world.pile.force is not None:
-            pushed = _received_by(report, world)
-        self._received(report.contacts, report.impulse, pushed)
+        self._received(report.contacts, report.impulse)
         self.residual = max(self.residual, float(report.residual))
         self.largest = max(self.largest, world.overlap(report.contacts, self.state.t, state.q))
         self.last = report.contacts, report.impulse
@@ -121,10 +118,18 @@ class _Run:
         world = self.world
         self.impulse = np.zeros((world.N, 3))
         self.wall_impulse = np.zeros((len(world.pile.walls.at(self.t0)[0]), 3))
-        self.work, self.largest = 0.0, 0.0
+        self.work, self.push, self.largest = 0.0, 0.0, 0.0
 
-    def _received(self, contacts, lam, pushed):
-        self.impulse += pushed
+    def _received(self, contacts, lam):
+        """Add the impulses of a step: G^T lam on the spheres, and what walls receive."""
+        from carom.kernels import projection
+
+        total = np.zeros((contacts.bodies, 3))
+        c, each = contacts, np.zeros(contacts.bodies)
+        each[: self.world.N] = 1.0
+        projection.push(c.start, c.i, c.j, c.normal, each, lam, total)
+        self.impulse += total[: self.world.N]
+        self.push += float(np.sum(lam))
         wall = contacts.source < 0
         place, push = -1 - contacts.source[wall], lam[wall, None] * contacts.normal[wall]
         for d in range(3):
@@ -146,6 +151,7 @@ class _Run:
                 impulse=self.impulse[:, :d].copy(),
                 wall_impulse=self.wall_impulse[:, :d].copy(),
                 work=self.work,
+                push=self.push,
                 overlap=self.largest,
                 contacts=contact_table(world, *self.last, state.q, t),
             )
@@ -169,16 +175,6 @@ class _Run:
             scheme=self.scheme,
             pile=self.world.pile,
         )
-
-
-def _received_by(report, world):
-    """(N, 3) G^T lam."""
-    c = report.contacts
-    total = np.zeros((c.bodies, 3))
-    for d in range(3):
-        push = report.impulse * c.normal[:, d]
-        total[:, d] = np.bincount(c.j, push, c.bodies) - np.bincount(c.i, push, c.bodies)
-    return total[: world.N]
 
 
 def _wide(x):

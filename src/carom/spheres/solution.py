@@ -38,6 +38,7 @@ class Frame:
     impulse: np.ndarray  # (N, d) [kg m/s] from contacts, since the record before
     wall_impulse: np.ndarray  # (W, d) [kg m/s] received by each wall, since the record before
     work: float  # [J] of gravity and force, since the record before
+    push: float  # [kg m/s] sum of the impulses of all contacts, since the record before
     overlap: float  # [m] largest at the end of a step, since the record before
     contacts: ContactTable
 
@@ -64,6 +65,7 @@ class SpheresSolution:
         self.impulse = np.array([f.impulse for f in frames])  # (n, N, d) since the record before
         self.wall_impulse = np.array([f.wall_impulse for f in frames])  # (n, W, d) on the walls
         self.work = np.array([f.work for f in frames])  # (n,) [J] of gravity and force, likewise
+        self.push = np.array([f.push for f in frames])  # (n,) sum of all impulses, likewise
         self.overlap = np.array([f.overlap for f in frames])  # (n,) [m] largest, likewise
         self.contacts = [f.contacts for f in frames]  # n tables
         self.steps = np.array([f.step for f in frames])  # (n,) int
@@ -132,13 +134,14 @@ class SpheresSolution:
     def coordination(self) -> np.ndarray:
         """(n,) the contact number of the backbone.
 
-        Spheres with fewer than d + 1 contacts carry no load (rattlers) and are left out, with
-        their contacts, until none is left.
+        Spheres that cannot be held (fewer than d + 1 contacts, or d where gravity holds them too)
+        are left out, with their contacts, until none is left.
         """
         return np.array([self._backbone(c) for c in self.contacts])
 
     def _backbone(self, table):
-        N, least = len(self.pile), self.pile.dimension + 1
+        N, d = len(self.pile), self.pile.dimension
+        least = d if np.any(self.pile.gravity) else d + 1
         pairs, kept = table.pairs, np.ones(len(table), bool)
         while True:
             count = _touches(table, N, kept)

@@ -123,8 +123,10 @@ class World:
 
     def project(self, metric, target, contacts, b, active=None) -> Projection:
         """Project ``target`` onto {x : grad gap . x + b >= 0}, active rows only."""
-        speed = self.pile.tolerance * _fastest(target) if self.pile.restitution > 0.0 else np.inf
-        return self._project(target, contacts, b, active, min(self._length() / self.dt, speed))
+        allowed = self._length() / self.dt
+        if self.pile.restitution > 0.0 and (speed := _fastest(target)) > 0.0:
+            allowed = min(allowed, self.pile.tolerance * speed)  # a bounce is not a distance
+        return self._project(target, contacts, b, active, allowed)
 
     def keep_open(self, metric, t, q, free, dt):
         """The velocity nearest to ``free`` that keeps every gap open from q to time t.
