@@ -1,6 +1,7 @@
 """``run``: problems x methods x sizes, resumable."""
 
 import difflib
+import functools
 import math
 import os
 import time
@@ -46,7 +47,8 @@ def run(
         if not todo:
             continue
         problem = build()
-        impulse, scale = _impulses(problem), scale_of(problem)
+        impulse = functools.cache(functools.partial(_impulses, problem))  # where it is asked for
+        scale = scale_of(problem)
         for method in todo:
             for row in _climb(title, problem, method, impulse, scale, results, _PATIENCE[quick]):
                 results.add(row)
@@ -125,7 +127,7 @@ def _climb(title, problem, method, impulse, scale, results, patience):
             continue
         try:
             motion, clock = timed(lambda size=size: method.advance(problem, size))
-            found = measured(problem, motion, impulse)
+            found = measured(problem, motion, None if motion.impulse is None else impulse())
         except Exception as failure:  # of any kind: a method from outside must not end the run
             name = "" if isinstance(failure, CaromError) else f"{type(failure).__name__}: "
             yield row | {"status": name + str(failure).partition(". ")[0]}

@@ -1,0 +1,209 @@
+"""The benchmark: what is measured, what is advised, and the report in a browser."""
+
+import functools
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+import carom
+from carom import bench, models
+from carom.bench.measure import measured, scale_of
+
+TITLE = "P1 ball, e = 0.5"
+
+
+@functools.cache
+def ball():
+    return bench.PROBLEMS[TITLE]()
+
+
+def exact_motion(problem, n=400, **planted):
+    t = np.linspace(problem.t0, problem.t1, n + 1)
+    q, v = problem.exact(t)
+    return bench.Motion(**{"t": t, "q": q, "v": v, "impact_times": problem.impact_times, **planted})
+
+
+def test_the_exact_motion_has_no_error():
+    problem = ball()
+    found = measured(problem, exact_motion(problem, impulse=np.array([3.0])), np.array([3.0]))
+    assert found.pop("penetration") < 1e-15
+    assert found == dict.fromkeys(found, 0.0)
+
+
+def test_planted_errors_are_measured():
+    problem = ball()
+    right = exact_motion(problem)
+    span = problem.t1 - problem.t0
+    wrong = exact_motion(
+        problem,
+        q=right.q + 0.25 * (np.arange(401) == 100)[:, None],
+        v=right.v + 0.5,
+        impulse=np.array([3.3]),
+        impact_times=problem.impact_times
+        + np.where(np.arange(len(problem.impact_times)) == 1, 1e-3, 0),
+    )
+    found = measured(problem, wrong, np.array([3.0]))
+    assert found["q"] == pytest.approx(0.25)
+    assert found["v"] == pytest.approx(0.5, rel=1e-2)
+    assert found["impulse"] == pytest.approx(0.1)
+    assert found["impact_time"] == pytest.approx(1e-3)
+    T = np.sum((right.v + 0.5) ** 2 - right.v**2, axis=1) / 2
+    assert found["energy"] == pytest.approx(
+        np.sum(np.abs(T)) * span / 400 / span / np.max(right.v**2 / 2), rel=1e-2
+    )
+    sunk = measured(problem, exact_motion(problem, q=right.q - 0.1), None)
+    assert sunk["penetration"] == pytest.approx(0.1)
+    assert sunk["impulse"] is None
+
+
+@pytest.mark.parametrize(
+    ("planted", "text"),
+    [
+        ({"q": np.zeros((401, 2))}, "must be"),
+        ({"v": np.full((401, 1), np.nan)}, "not finite"),
+        ({"t": np.linspace(0, 1, 401)}, "from 0 to 1"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(planted, text):
+    with pytest.raises(carom.CaromError, match=text):
+        measured(ball(), exact_motion(ball(), **planted), None)
+
+
+def first_order(cost):
+    """A method with the error 0.9/size in q, at a cost of its own."""
+
+    def advance(problem, size):
+        right = exact_motion(problem)
+        return exact_motion(problem, q=right.q + 0.9 / size, wall=cost * size, cpu=cost * size)
+
+    return advance
+
+
+def outsider(name, cost, sizes=(10, 100, 1000, 10000)):
+    return bench.Method(name=name, advance=first_order(cost), sizes=sizes, order=1.0)
+
+
+def run(path=None, methods=None):
+    return bench.run(
+        [TITLE], methods or [outsider("slow", 1e-3), outsider("quick", 1e-4)], path=path
+    )
+
+
+def test_orders_and_advice_follow_from_the_numbers():
+    results = run()
+    assert [(o.method, round(o.q, 6)) for o in results.orders()] == [("slow", 1.0), ("quick", 1.0)]
+    scale = scale_of(ball())
+    need = next(size for size in (10, 100, 1000, 10000) if 0.9 / size <= 1e-2 * scale)
+    assert results.best(TITLE, 1e-2) == pytest.approx({"quick": 1e-4 * need, "slow": 1e-3 * need})
+    advice = results.recommendations()
+    assert {a.kind for a in advice} == {"accumulating"}
+    assert all(a.method == "quick" and a.wins == a.problems == 1 for a in advice)
+    assert not any(a.target == 1e-8 for a in advice)  # nobody gets there
+    assert "accumulating impacts, error 1e-02: quick (next: slow)" in results.table()
+    turned = run(methods=[outsider("slow", 1e-5), outsider("quick", 1e-4)])
+    assert all(a.method == "slow" for a in turned.recommendations())
+
+
+def test_a_run_goes_on_from_its_file(tmp_path):
+    path, calls = tmp_path / "bench.jsonl", []
+
+    def counted(problem, size):
+        calls.append(size)
+        return first_order(1e-3)(problem, size)
+
+    method = bench.Method(name="counted", advance=counted, sizes=(10, 100), order=1.0)
+    whole = run(path, [method])
+    assert {row["size"] for row in whole.rows} == {10, 100}
+    calls.clear()
+    assert run(path, [method]).rows == whole.rows
+    assert not calls
+    text = path.read_text()
+    path.write_text(text[: len(text) - 30])  # cut off in the middle of the last line
+    again = run(path, [method])
+    assert {row["size"] for row in again.rows} == {10, 100}
+    assert set(calls) == {100}
+    assert [json.loads(line) for line in path.read_text().splitlines()] == again.rows
+
+
+def test_a_method_that_fails_is_a_row():
+    def advance(problem, size):
+        raise ZeroDivisionError("no such luck")
+
+    results = run(methods=[bench.Method(name="bad", advance=advance, sizes=(1,))])
+    assert results.rows[0]["status"] == "ZeroDivisionError: no such luck"
+    assert results.recommendations() == []
+
+
+def test_a_misspelt_name():
+    with pytest.raises(carom.CaromError, match="did you mean 'Moreau'"):
+        bench.run([TITLE], ["Moraeu"])
+
+
+def test_every_problem_has_a_kind():
+    kinds = {title: bench.kind_of(bench.PROBLEMS[title]()) for title in bench.PROBLEMS}
+    assert set(kinds.values()) == set(bench.KINDS)
+    assert kinds["P6 lift-off"] == "lasting"
+    assert kinds["P3 impact oscillator"] == "isolated"
+
+
+def test_carom_itself_enters(tmp_path):
+    """One real scheme, and the report of it."""
+    problem = {"lift-off": lambda: models.lift_off()}
+    moreau = bench.METHODS["Moreau"]
+    few = bench.Method(**{**moreau.__dict__, "sizes": (503, 1009, 2003)})
+    results = bench.run(problem, [few])
+    assert [row["status"] for row in results.rows] == ["ok"] * 3
+    assert all(row["certified"] for row in results.rows)
+    assert results.orders()[0].q == pytest.approx(2.0, abs=0.1)
+    assert results.rows[0]["impulse"] < 1e-2
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt install chromium)")
+def test_the_report_in_a_browser(tmp_path):
+    from playwright.sync_api import sync_playwright
+
+    results = run()
+    extra = [{**row, "problem": "P6 lift-off", "kind": "lasting"} for row in results.rows]
+    results = bench.Results(results.rows + extra)
+    page_file = tmp_path / "report.html"
+    results.report(page_file)
+    assert not re.search(r"""(src|href)=["'](https?:)?//""", page_file.read_text())
+    said, asked = [], []
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.on("console", lambda m: said.append(m.text))
+        page.on("pageerror", lambda e: said.append(str(e)))
+        page.on("request", lambda r: asked.append(r.url))
+        page.goto(page_file.as_uri())
+        for tab in ("advice", "diagrams", "orders", "runs"):
+            page.click(f"nav button[data-tab={tab}]")
+            assert [s.get_attribute("id") for s in page.query_selector_all("section.shown")] == [
+                tab
+            ]
+            assert page.is_visible(f"#{tab} h2")
+        page.click("nav button[data-tab=diagrams]")
+        for k in range(2):
+            (figure,) = page.query_selector_all("figure.shown")
+            assert figure.get_attribute("data-problem") == str(k)
+            box = figure.query_selector("svg").bounding_box()
+            assert box["width"] > 300
+            assert box["height"] > 150
+            assert "slow" in figure.inner_html()
+            page.click("#next")
+        page.click("nav button[data-tab=runs]")
+        page.fill("#filter", "quick")
+        shown = [r for r in page.query_selector_all("#runs tbody tr") if r.is_visible()]
+        assert len(shown) == len(results) // 2
+        with page.expect_download() as download:
+            page.click("#data")
+        assert len(json.loads(download.value.path().read_text())) == len(results)
+        browser.close()
+    assert not said
+    assert all(url.startswith(("file:", "blob:", "data:")) for url in asked)
