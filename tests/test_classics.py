@@ -4,6 +4,7 @@ The equations themselves are tested in test_models.py, where each of these has i
 """
 
 import math
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -14,6 +15,8 @@ import carom
 from carom import models
 from carom.models.beam import clamped_free
 from carom.models.pair import pair_phase
+from carom.models.pendulum import Arm, double_pendulum_reference
+from carom.models.references import follow, stored
 from carom.models.uniqueness import bumps
 
 
@@ -189,3 +192,57 @@ def test_cantilever_by_event_detection():
     assert np.allclose(sol.q, q, 0, 1e-9)
     assert np.allclose(sol.v, v, 0, 1e-7)
     assert np.allclose(sol.impacts.time, problem.impact_times, 0, 1e-9)
+
+
+def test_double_pendulum_energy():
+    """Kept between impacts; at each, the loss is (1-e^2)/2 (n . v)^2 / (n . M^-1 n)."""
+    arm, problem = Arm(1.0, 1.0, 1.0, 1.0, 9.81, 0.1), models.double_pendulum()
+    assert "stored" in problem.source
+
+    def energy(t):
+        q, v = (np.atleast_2d(x) for x in problem.exact(t))
+        kinetic = [u @ arm.mass(x) @ u / 2 for x, u in zip(q, v, strict=True)]
+        return np.array(kinetic) - arm.g * np.sum(np.array([2.0, 1.0]) * np.cos(q), axis=-1)
+
+    t = np.linspace(0.0, problem.t1, 1001)
+    impacts = np.searchsorted(problem.impact_times, t, side="right")
+    assert len(problem.impact_times) == 5
+    assert all(np.ptp(energy(t)[impacts == k]) < 1e-12 for k in range(6))
+    for hit in problem.impact_times:
+        q, v = problem.exact(hit)
+        n = arm.normal(q)
+        after = n @ v
+        loss = (1 / 0.8**2 - 1) / 2 * after**2 / (n @ np.linalg.solve(arm.mass(q), n))
+        assert energy(hit - 1e-13)[0] - energy(hit)[0] == pytest.approx(loss, rel=1e-10)
+
+
+def test_stored_reference_is_what_its_code_computes():
+    """Up to 2, in steps half as long."""
+    parameters, t1, _ = double_pendulum_reference()
+    kept = stored("double_pendulum", parameters, t1)
+    arm = Arm(1.0, 1.0, 1.0, 1.0, 9.81, 0.1)
+    finer = SimpleNamespace(
+        step=arm.step / 2,
+        acceleration=arm.acceleration,
+        gap=arm.gap,
+        normal=arm.normal,
+        mass=arm.mass,
+    )
+    again = follow(finer, 0.8, np.array([1.0, 1.4]), np.zeros(2), 2.0)
+    t = np.linspace(0.0, 2.0, 301)
+    for a, b in zip(kept.exact(t1)(t), again.exact(2.0)(t), strict=True):
+        assert np.allclose(a, b, 0, 2e-12)
+    assert stored("double_pendulum", {**parameters, "e": 0.5}, t1) is None
+    assert stored("double_pendulum", parameters, t1 + 1.0) is None
+
+
+def test_double_pendulum_by_event_detection():
+    problem = models.double_pendulum()
+    scheme = carom.EventDriven(rtol=1e-12, atol=1e-14)
+    sol = carom.solve(
+        problem.system, scheme, problem.q0, problem.v0, t1=problem.t1, dt=problem.t1 / 40
+    )
+    q, v = problem.exact(sol.t)
+    assert np.allclose(sol.q, q, 0, 1e-11)
+    assert np.allclose(sol.v, v, 0, 1e-10)
+    assert np.allclose(sol.impacts.time, problem.impact_times, 0, 1e-12)

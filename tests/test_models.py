@@ -110,6 +110,9 @@ CASES = {
                   [math.acos(-2 / 3) / 2]),
     "cam e=0.9": (models.cam_and_follower, {"e": 0.9, "mass": 0.5, "stiffness": 0.6,
                                             "preload": 0.4}, [math.acos(-2 / 7) / 2]),
+    "double pendulum": (models.double_pendulum, {}, np.arange(0.0, 7.0, 0.2)),
+    "double pendulum e=0.3": (models.double_pendulum, {"e": 0.3, "masses": (2.0, 1.0), "t1": 3.0,
+                                                       "rods": (0.7, 1.1)}, np.arange(0, 3, 0.2)),
     # cut where an interpolation needs it, for the fastest mode
     "cantilever": (models.cantilever, {"modes": 3}, np.arange(0.0, 11.5, 0.2)),
     "cantilever e=1 undamped": (models.cantilever, {"e": 1.0, "damping": 0.0},
@@ -482,6 +485,8 @@ def test_equal_parameters_give_equal_functions():
         (models.newtons_cradle, {"raised": 5}),
         (models.cam_and_follower, {"preload": -1.0}),
         (models.cantilever, {"damping": 1.0}),
+        (models.double_pendulum, {"angles": (-1.0, -1.0)}),
+        (models.double_pendulum, {"rods": (1.0, 0.0)}),
         (models.cantilever, {"e": 0.5, "force": 1.0}),
         (models.newtons_cradle, {"e": 0.05, "spacing": 0.1, "t1": 50.0}),
     ],

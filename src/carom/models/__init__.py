@@ -14,6 +14,7 @@ from carom.models.cradle import newtons_cradle
 from carom.models.lift_off import lift_off
 from carom.models.oscillator import impact_oscillator, resonance, stopped_oscillator
 from carom.models.pair import impact_pair
+from carom.models.pendulum import double_pendulum
 from carom.models.polar import line_polar
 from carom.models.problem import ModelError, Problem
 from carom.models.table import vibrating_table
@@ -41,6 +42,7 @@ _MODELS = (
     newtons_cradle,
     cam_and_follower,
     cantilever,
+    double_pendulum,
     elastic_bar,
 )
 
@@ -53,6 +55,7 @@ __all__ = [
     "catalogue",
     "disc",
     "disc_polar",
+    "double_pendulum",
     "elastic_bar",
     "impact_oscillator",
     "impact_pair",
