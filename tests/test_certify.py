@@ -56,6 +56,7 @@ ACCEPTED = {
     "cam": models.cam_and_follower,
     "cam e=0.5": lambda: models.cam_and_follower(e=0.5, preload=2.0),
     "cantilever": models.cantilever,
+    "double pendulum": models.double_pendulum,
 }
 # Models that need shorter steps than those used here: the bar for its frequencies (test_bar.py),
 # nonunique for the bumps of its force, whose motions are certified on a grid of their own below.
