@@ -26,6 +26,7 @@ from carom.errors import NonFiniteError, RecordError, ShapeError, TimeError
 from carom.measured import Measured, Options, in_chunks, records
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.penalty import Penalty
+from carom.solution import scheme_text
 from carom.spheres.solution import SpheresSolution
 from carom.status import name_of
 from carom.system import System
@@ -69,7 +70,7 @@ def certify(
     resolution, tolerance = _scales(sol.scheme, system, resolution, tolerance)
     how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
     options = Options(
-        title=f"{sol.scheme}, dt = {float(sol.dt):.4g}{how}",
+        title=f"{scheme_text(sol.scheme)}, dt = {float(sol.dt):.4g}{how}",
         sparse_dt=None if sol.velocity_before is not None else float(sol.dt),
         resolution=resolution,
         tolerance=tolerance,
@@ -96,7 +97,7 @@ def _scales(scheme, system, resolution, tolerance) -> tuple[float | None, float]
     """Resolution and tolerance: what was given, or else what the scheme says of itself."""
     if tolerance is None:  # a loaded file has the text of its scheme, which says nothing
         integrates = isinstance(scheme, EventDriven | Penalty)
-        tolerance = max(_ROUNDING, scheme.rtol) if integrates else _ROUNDING
+        tolerance = max(_ROUNDING, float(scheme.rtol)) if integrates else _ROUNDING
     if resolution is not None or not isinstance(scheme, Penalty):
         return resolution, tolerance
     if any(isinstance(x, Tracer) for x in (scheme.lam, scheme.duration)):
@@ -108,12 +109,12 @@ def _scales(scheme, system, resolution, tolerance) -> tuple[float | None, float]
 
 
 def _certificate(system, arrays, q0, v0, options) -> Certificate:
-    arrays = _checked(system, *arrays)
+    arrays, deepest = _checked(system, *arrays), None
     if options.sparse_dt is None:
         if options.resolution is not None:
-            arrays = _thinned(system, options.resolution, *arrays)
+            arrays, deepest = _thinned(system, options.resolution, *arrays)
         arrays = _with_start(system, *arrays, q0, v0)
-    measured = Measured(system, arrays, options)
+    measured = Measured(system, arrays, options, deepest)
     rows = [r for r in CLAUSES if r.name != "passivity" or len(set(measured.e)) <= 1]
     return Certificate(options.title, tuple(_clause(row, measured) for row in rows))
 
@@ -180,7 +181,10 @@ def _with_start(system, t, q, v, lam, q0, v0):
 
 
 def _thinned(system, resolution, t, q, v, lam):
-    """Records at least ``resolution`` apart, not within a contact unless it lasts."""
+    """Records at least ``resolution`` apart, not within a contact unless it lasts.
+
+    And the largest overlap since the one before, (n, p).
+    """
     gap = in_chunks(records, system, (t, q, v, lam)).gap
     push = lam != 0.0
     touching = (gap < 0.0) & (push | np.concatenate([push[1:], push[-1:]]))
@@ -193,4 +197,6 @@ def _thinned(system, resolution, t, q, v, lam):
         last = max(late, now + _LASTS)
         kept.append(min(found[0] if len(found) else last, last, len(t) - 1))
     total = np.cumsum(lam, axis=0)[kept]
-    return t[kept], q[kept], v[kept], np.diff(total, axis=0, prepend=np.zeros_like(total[:1]))
+    impulse = np.diff(total, axis=0, prepend=np.zeros_like(total[:1]))
+    deepest = np.maximum.reduceat(-gap, [0, *(np.array(kept[:-1]) + 1)], axis=0)
+    return (t[kept], q[kept], v[kept], impulse), deepest

@@ -20,7 +20,7 @@ def _feasibility(m):
     else:
         H, bend = max(m.sparse_dt, m.resolution or 0.0), np.max(m.at.bend, axis=0)
         dw, drift = H * bend, H * (m.t - m.t[0])[:, None] * bend
-    return -m.at.gap, MARGIN * (H * (m.speed + dw) + drift) + m.small_gap, m.t
+    return m.overlap, MARGIN * (H * (m.speed + dw) + drift) + m.small_gap, m.t
 
 
 def _sign(m):

@@ -128,11 +128,15 @@ class _Norm:
 class Measured:
     """A motion with what is measured on it; n records, m = n - 1 steps."""
 
-    def __init__(self, system, arrays, options):
+    def __init__(self, system, arrays, options, deepest=None):
         self.system, self.tolerance = system, options.tolerance
         self.sparse_dt, self.resolution = options.sparse_dt, options.resolution
         self.t, self.q, self.v, self.lam = t, q, v, lam = arrays
         self.at = in_chunks(records, system, (t, q, v, lam))
+        overlap = -self.at.gap  # (n, p), or the largest since the record before
+        if deepest is not None:
+            overlap[len(overlap) - len(deepest) :] = deepest  # without a step of no length at t0
+        self.overlap = overlap
         self.e = np.asarray(system.restitutions(lam.shape[1]))
         self.norm = _Norm(system, q)
         self.pushes = lam[1:] > self.tolerance * np.max(lam, initial=0.0)  # (m, p)

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from carom.errors import RecordError, TimeError
 from carom.impacts import COLUMNS, ImpactLog
@@ -166,7 +167,7 @@ class Solution(eqx.Module):
             fields |= {f"impact_{n}": ("impact", self.impacts[n]) for n, _ in COLUMNS}
         attributes = {
             "dt": float(np.ravel(self.dt)[0]),
-            "scheme": _text(self.scheme),
+            "scheme": scheme_text(self.scheme),
             "status_text": text_of(self.status) if not batch else "",
         }
         return xarray.Dataset(fields, attrs=attributes)
@@ -237,22 +238,26 @@ def load(path: str | os.PathLike) -> Solution:
     )
 
 
-def _text(scheme) -> str:
+def scheme_text(scheme) -> str:
     """The scheme as one would write it."""
     if isinstance(scheme, str):
         return scheme
-    plain = jax.tree_util.tree_map(lambda x: x.item() if eqx.is_array(x) else x, scheme)
-    return str(plain)
+
+    def plain(x):  # a number that was an argument of vmap or jit is not known any more
+        return x.item() if eqx.is_array(x) and not isinstance(x, Tracer) else x
+
+    return str(jax.tree_util.tree_map(plain, scheme))
 
 
 def summary(sol: Solution) -> str:
     """What was done and how well it holds, measured from the solution itself."""
     if np.ndim(sol.t) > 1:
         good = np.count_nonzero(np.asarray(sol.status == Status.ok))
-        return f"{_text(sol.scheme)}: a batch of {len(sol)} runs, {good} of them ok; sol[i] is one"
+        what = f"a batch of {len(sol)} runs, {good} of them ok; sol[i] is one"
+        return f"{scheme_text(sol.scheme)}: {what}"
     gap, impulse = np.asarray(sol.gap), np.asarray(sol.impulse)
     lines = [
-        f"{_text(sol.scheme)}: {int(sol.stats.steps)} steps of {float(sol.dt):.6g} "
+        f"{scheme_text(sol.scheme)}: {int(sol.stats.steps)} steps of {float(sol.dt):.6g} "
         f"to t = {sol.t[-1]:.6g}, {name_of(sol.status)}",
     ]
     if gap.size:
