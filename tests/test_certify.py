@@ -94,12 +94,18 @@ def test_every_model_is_in_the_table():
     assert {make().name for make in ACCEPTED.values()} == set(models.catalogue()) - SHORT_STEPS
 
 
-def accept(problem, names, all_steps):
+def accept(problem, names, all_steps, refused=()):
     for name in names:
         for steps in all_steps:
             sol = solved(problem, schemes_for(problem)[name], steps)
             certificate = certify(sol, q0=problem.q0, v0=problem.v0)
-            assert certificate.ok, f"{name}, {steps} steps\n{certificate}"
+            right = certificate.ok != ((name, steps) in refused)
+            assert right, f"{name}, {steps} steps\n{certificate}"
+
+
+# A known limit, docs/schemes.md: several gaps at once, in fixed steps of 5 sqrt(lam), rebound a
+# little where e = 0, and the certificate says so.
+REFUSED = {"stack dropped": [("Penalty, fixed steps", 1009)]}
 
 
 MOVED = [name for name in models.catalogue() if name not in SHORT_STEPS]
@@ -122,7 +128,7 @@ def test_a_solution_of_every_model_is_accepted(model, scheme):
 @pytest.mark.parametrize("title", ACCEPTED)
 def test_every_scheme_on_every_model_is_accepted(title):
     problem = ACCEPTED[title]()
-    accept(problem, schemes_for(problem), (307, 1009, 8009))
+    accept(problem, schemes_for(problem), (307, 1009, 8009), REFUSED.get(title, ()))
 
 
 def test_what_a_scheme_says_of_itself_is_used():
