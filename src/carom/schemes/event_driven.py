@@ -12,7 +12,7 @@ from carom.metric import product, solve_dense
 from carom.schemes.linearly_implicit import LinearlyImplicit
 from carom.schemes.maury import Maury
 from carom.schemes.runge_kutta import RungeKutta
-from carom.schemes.scheme import Report, Scheme, State, rebound
+from carom.schemes.scheme import Report, Scheme, State, number, rebound
 from carom.status import Status, failing, first_failure
 
 _EVENTS = 20_000  # in one step of the caller: beyond, impacts accumulate on several gaps in turn
@@ -22,7 +22,7 @@ _ROOT_TURNS = 100
 
 
 class EventDriven(Scheme):
-    """Event detection (theory.md, section 6): dt is the spacing of the records, not of the steps.
+    """Event detection: smooth flow to each impact; dt is the spacing of the records, not of steps.
 
     Between events, with A the gaps in lasting contact,
 
@@ -64,8 +64,8 @@ class EventDriven(Scheme):
     ``sol.impacts`` has the located times, up to ``events_per_step`` for each step of dt.
     """
 
-    rtol: float = 1e-11
-    atol: float = 1e-13
+    rtol: Array = eqx.field(default=1e-11, converter=number)
+    atol: Array = eqx.field(default=1e-13, converter=number)
     events_per_step: int = 16
     stiff: bool = False
     one_restitution: ClassVar[bool] = False

@@ -12,17 +12,13 @@ from carom.errors import PenaltyError
 from carom.metric import product
 from carom.projection.nearest import nearest
 from carom.schemes.runge_kutta import RungeKutta
-from carom.schemes.scheme import Report, Scheme, State
+from carom.schemes.scheme import Report, Scheme, State, number
 from carom.schemes.yielding_wall import through
 from carom.status import Status, failing, first_failure
 
 _TURNS = 1_000_000  # steps of the method in one step of the caller
 _IN_CONTACT = 0.05  # of the duration of a contact: the longest step inside one
 _NO_RESTITUTION = 1e-4  # the least e a duration is computed for: critical damping never ends
-
-
-def _number(x):
-    return None if x is None else jnp.asarray(x, float)
 
 
 class Penalty(Scheme):
@@ -62,15 +58,14 @@ class Penalty(Scheme):
     ``stats.penetration`` is the largest overlap, ``stats.iterations`` the number of steps.
     """
 
-    lam: Array | None = eqx.field(default=None, converter=_number)
-    duration: Array | None = eqx.field(default=None, converter=_number)
-    rtol: float = 1e-8
-    atol: float = 1e-11
+    lam: Array | None = eqx.field(default=None, converter=number)
+    duration: Array | None = eqx.field(default=None, converter=number)
+    rtol: Array = eqx.field(default=1e-8, converter=number)
+    atol: Array = eqx.field(default=1e-11, converter=number)
     substeps: int | None = None
     one_restitution: ClassVar[bool] = True
     events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = False
-    differentiable: ClassVar[bool] = False
 
     def __check_init__(self):
         given = [x for x in (self.lam, self.duration) if x is not None]

@@ -4,6 +4,7 @@ import abc
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax.numpy as jnp
 from jax import Array
 
 from carom.projection import Projection
@@ -50,6 +51,11 @@ class Scheme(eqx.Module):
     @abc.abstractmethod
     def step(self, world, state: State, dt: Array) -> tuple[State, Report]:
         """Advance by dt."""
+
+
+def number(x) -> Any:
+    """A parameter of a scheme as an array: a new value of it compiles nothing anew."""
+    return None if x is None else jnp.asarray(x, float)
 
 
 def rebound(world, metric, contacts, v: Array, active: Array) -> Projection:
