@@ -50,7 +50,7 @@ def line_polar(
     cartesian = straight(starts, xs, us, float(t1))
 
     def exact(t):
-        return to_polar(*cartesian(t), wall_angle)
+        return to_polar(*cartesian(t), axis=wall_angle)
 
     q0, v0 = to_polar(x, u, wall_angle)
     return Problem(
