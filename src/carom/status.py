@@ -62,9 +62,13 @@ def is_ok(status) -> bool:
     return bool(np.all(np.asarray(code) == np.asarray(ok)))
 
 
+# by code: NAMES[int(status._value)]
+NAMES = tuple(sorted(("ok", *_EXCEPTIONS), key=lambda name: int(getattr(Status, name)._value)))
+
+
 def name_of(status) -> str:
     """The name of one concrete status, such as ``"infeasible"``."""
-    for name in ("ok", *_EXCEPTIONS):
+    for name in NAMES:
         if bool(jnp.all(status == getattr(Status, name))):
             return name
     raise errors.CaromError(f"not one status: {status}. Index the batch first: sol[i].status")

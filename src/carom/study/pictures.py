@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from carom.errors import StudyError
 from carom.schemes.event_driven import EventDriven
 from carom.solve import solve
 
@@ -60,3 +61,84 @@ def plot_exponents(exponents, ax=None):
     ax.set_xlabel("time")
     ax.set_ylabel("running mean")
     return ax
+
+
+def plot(study, ax=None, *, coordinate: int = 0):
+    """The picture of any study: a Dataset of this package, a Branch or Exponents."""
+    if not hasattr(study, "attrs"):
+        return study.plot(ax)
+    kind = study.attrs.get("study")
+    if kind not in _PICTURES:
+        raise StudyError(
+            f"there is no picture of {kind!r}: give what poincare, bifurcation, basins, resonance, "
+            "follow or lyapunov returned"
+        )
+    return _PICTURES[kind](study, _axes(ax), coordinate)
+
+
+def _plot_poincare(data, ax, coordinate):
+    if "phase" in data:
+        ax.plot(data["phase"], -data["velocity_before"], ",", color="C0")
+        ax.set_xlabel("phase of the impact")
+        ax.set_ylabel("impact speed")
+        return ax
+    ax.plot(data["q"][:, coordinate], data["v"][:, coordinate], ".", markersize=2)
+    ax.set_xlabel(f"q{coordinate}")
+    ax.set_ylabel(f"v{coordinate}")
+    return ax
+
+
+def _plot_bifurcation(data, ax, coordinate):
+    name = data.attrs["parameter"]
+    for k, direction in enumerate(data["direction"].values):
+        q = data["strobe_q"].sel(direction=direction).isel(coordinate=coordinate)
+        q = q.transpose(name, "record").values
+        p = np.repeat(data[name].values, q.shape[1])
+        label = None if direction == "none" else str(direction)
+        ax.plot(p, q.ravel(), ",", color=f"C{k}", label=label)
+    if data.sizes["direction"] > 1:
+        marks = ax.legend().get_lines()
+        for mark in marks:
+            mark.set_marker(".")
+    ax.set_xlabel(name)
+    ax.set_ylabel(f"q{coordinate}, once a period")
+    return ax
+
+
+def _plot_basins(data, ax, coordinate):
+    y, x = data["attractor"].dims[:2]
+    count = data.sizes["label"]
+    colours = ["0.85", *(f"C{k}" for k in range(count))]
+    from matplotlib.colors import ListedColormap
+
+    image = data["attractor"].values
+    ax.pcolormesh(
+        data[x], data[y], image, cmap=ListedColormap(colours), vmin=-1.5, vmax=count - 0.5
+    )
+    for k in range(count):
+        period = int(data["attractor_period"][k])
+        name = f"period {period}" if period else "does not repeat"
+        ax.plot([], [], "s", color=f"C{k}", label=name)
+    ax.legend(loc="upper right", fontsize="small")
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    return ax
+
+
+def _plot_resonance(data, ax, coordinate):
+    name = data.attrs["parameter"]
+    ax.plot(data[name], data["amplitude"][:, coordinate], color="C0", label="amplitude")
+    ax.set_xlabel(name)
+    ax.set_ylabel(f"amplitude of q{coordinate}", color="C0")
+    right = ax.twinx()
+    right.plot(data[name], data["impact_rate"].sum("constraint"), color="C1", label="impact rate")
+    right.set_ylabel("impacts per time", color="C1")
+    return ax
+
+
+_PICTURES = {
+    "poincare": _plot_poincare,
+    "bifurcation": _plot_bifurcation,
+    "basins": _plot_basins,
+    "resonance": _plot_resonance,
+}

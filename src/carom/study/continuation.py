@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carom.errors import StudyError
-from carom.study.orbit import Compiled, Orbit, Shooting, monodromy
+from carom.study.shooting import Compiled, Orbit, Shooting, monodromy
 
 KINDS = ("period doubling", "fold", "grazing")
 _SHRINKS = 12  # halvings of a step before a branch is given up

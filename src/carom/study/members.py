@@ -1,0 +1,203 @@
+"""One member of a sweep: a run whose step may depend on the parameters, and what is kept of it."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from carom.loop import Run, begin, one_step, with_force_apart
+from carom.schemes.scheme import Scheme
+
+
+class Keep(eqx.Module):
+    """Abstract: what of a run goes into the Dataset of a sweep."""
+
+    def start(self, state, p: int) -> Any:
+        """Before the first kept step; p gaps."""
+        raise NotImplementedError
+
+    def step(self, kept, state, report) -> Any:
+        """After each step."""
+        return kept
+
+    def mark(self, kept, record, state) -> Any:
+        """After each record of ``every`` steps."""
+        return kept
+
+    def fields(self, kept, steps: int, dt) -> dict[str, Array]:
+        """What goes into the Dataset, by name."""
+        raise NotImplementedError
+
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        """The axes of each field after those of the parameters."""
+        raise NotImplementedError
+
+
+class Final(Keep):
+    """The state at the end: ``q`` and ``v``."""
+
+    def start(self, state, p):
+        return state.q, state.v
+
+    def mark(self, kept, record, state):
+        return state.q, state.v
+
+    def fields(self, kept, steps, dt):
+        return {"q": kept[0], "v": kept[1]}
+
+    def axes(self):
+        return {"q": ("coordinate",), "v": ("coordinate",)}
+
+
+class Strobe(Keep):
+    """The states at the records: ``strobe_q`` and ``strobe_v``, (record, coordinate)."""
+
+    records: int
+
+    def start(self, state, p):
+        return jnp.zeros((self.records, 2 * state.q.shape[0]))
+
+    def mark(self, kept, record, state):
+        row = jnp.concatenate([state.q, state.v])[None]
+        return jax.lax.dynamic_update_slice(kept, row, (record, 0))
+
+    def fields(self, kept, steps, dt):
+        d = kept.shape[1] // 2
+        return {"strobe_q": kept[:, :d], "strobe_v": kept[:, d:]}
+
+    def axes(self):
+        return {"strobe_q": ("record", "coordinate"), "strobe_v": ("record", "coordinate")}
+
+
+class Impacts(Keep):
+    """``impacts``, the impacts of the kept steps, gap by gap, and ``impulse``, their total.
+
+    An impact is a step with an impulse that follows one without.
+    """
+
+    def start(self, state, p):
+        return jnp.zeros(p, bool), jnp.zeros(p, int), jnp.zeros(p)
+
+    def step(self, kept, state, report):
+        before, count, impulse = kept
+        if report.events is None:
+            struck = report.impulse > 0.0
+            count = count + (struck & ~before)
+        else:
+            gaps = jnp.arange(count.shape[0])
+            struck = before
+            count = count + jnp.sum(report.events[:, 1, None] == gaps, axis=0)
+        return struck, count, impulse + report.impulse
+
+    def fields(self, kept, steps, dt):
+        return {"impacts": kept[1], "impulse": kept[2]}
+
+    def axes(self):
+        return {"impacts": ("constraint",), "impulse": ("constraint",)}
+
+
+class Extremes(Keep):
+    """``highest`` and ``lowest`` of each coordinate over the kept steps."""
+
+    def start(self, state, p):
+        return state.q, state.q
+
+    def step(self, kept, state, report):
+        return jnp.maximum(kept[0], state.q), jnp.minimum(kept[1], state.q)
+
+    def fields(self, kept, steps, dt):
+        return {"highest": kept[0], "lowest": kept[1]}
+
+    def axes(self):
+        return {"highest": ("coordinate",), "lowest": ("coordinate",)}
+
+
+class Reduce(Keep):
+    """A reduction of your own: ``start(q, v) -> kept``, ``update(kept, t, q, v) -> kept``.
+
+    ``kept`` is an array, the field ``name`` of the Dataset, with axes called ``axis_names``.
+    """
+
+    name: str
+    begin: Callable
+    update: Callable
+    axis_names: tuple[str, ...] = ()
+
+    def start(self, state, p):
+        return jnp.asarray(self.begin(state.q, state.v))
+
+    def step(self, kept, state, report):
+        return self.update(kept, state.t, state.q, state.v)
+
+    def fields(self, kept, steps, dt):
+        return {self.name: kept}
+
+    def axes(self):
+        return {self.name: self.axis_names}
+
+
+class Plan(NamedTuple):
+    """What every member of a sweep does.
+
+    A value or, where it depends on the parameters, a function of those of them that it names.
+    """
+
+    build: Callable  # of parameters, gives a System
+    q0: Any  # (d,)
+    v0: Any  # (d,)
+    dt: Any  # ()
+    t0: float
+    scheme: Scheme
+    settle: int  # steps before anything is kept
+    every: int  # steps to a record
+    records: int
+    keep: tuple[Keep, ...]
+
+
+def named(value, parameters: dict):
+    """``value``, called with those of the parameters that it takes if it is a function."""
+    if not callable(value):
+        return value
+    signature = inspect.signature(value).parameters
+    if any(s.kind == s.VAR_KEYWORD for s in signature.values()):
+        return value(**parameters)
+    return value(**{name: parameters[name] for name in signature if name in parameters})
+
+
+def member(plan: Plan, parameters: dict, alive: Array) -> dict[str, Array]:
+    """One run; ``status`` and what ``plan.keep`` asks for.  ``alive`` is 1, known at run time."""
+    system = with_force_apart(named(plan.build, parameters), alive)
+    q0, v0 = (jnp.atleast_1d(jnp.asarray(named(x, parameters), float)) for x in (plan.q0, plan.v0))
+    dt = jnp.asarray(named(plan.dt, parameters), float)
+    run = Run(system, plan.scheme, jnp.asarray(float(plan.t0)), dt)
+    carry, fields = kept_run(plan, run, begin(run, q0, v0).carry)
+    return {"status": jnp.asarray(carry.status._value, jnp.int32), **fields}
+
+
+def kept_run(plan: Plan, run: Run, carry):
+    """``settle`` steps, then ``records`` records of ``every`` steps: carry, fields."""
+    carry = jax.lax.fori_loop(0, plan.settle, lambda _, c: one_step(run, c)[0], carry)
+    p = carry.impulse.shape[0]
+    kept = tuple(keep.start(carry.state, p) for keep in plan.keep)
+
+    def step(_, loop):
+        carry, kept = loop
+        carry, report = one_step(run, carry)
+        pairs = zip(plan.keep, kept, strict=True)
+        return carry, tuple(keep.step(k, carry.state, report) for keep, k in pairs)
+
+    def record(r, loop):
+        carry, kept = jax.lax.fori_loop(0, plan.every, step, loop)
+        pairs = zip(plan.keep, kept, strict=True)
+        return carry, tuple(keep.mark(k, r, carry.state) for keep, k in pairs)
+
+    carry, kept = jax.lax.fori_loop(0, plan.records, record, (carry, kept))
+    steps = plan.every * plan.records
+    fields = {}
+    for keep, k in zip(plan.keep, kept, strict=True):
+        fields |= keep.fields(k, steps, run.dt)
+    return carry, fields
