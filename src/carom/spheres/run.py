@@ -87,10 +87,11 @@ class _Run:
         impact = rebound(world, world.metric(q), contacts, v, contacts.gap <= 0.0)
         self.status = impact.status
         self._received(contacts, impact.multipliers)
-        self.state = scheme.start(world, t0, q, impact.point, world.dt)
-        self.last = contacts, impact.multipliers
+        self.last, self.moved = (contacts, impact.multipliers), np.zeros_like(q)
+        self.state = State(t0, q, impact.point)
         if 0 in marks:
             self._keep()
+        self.state = scheme.start(world, t0, q, impact.point, world.dt)
 
     def advance(self):
         """One step."""
@@ -104,6 +105,7 @@ class _Run:
                 self._keep()
             return
         self.step += 1
+        self.moved = state.q - before.q
         self.state = State(self.t0 + self.step * world.dt, state.q, state.v)
         f = world.forces(before.t + 0.5 * world.dt, before.q, before.v)
         self.work += float(np.sum(f * (state.q - before.q)))
@@ -147,6 +149,7 @@ class _Run:
                 t=t,
                 x=state.q[:, :d].copy(),
                 v=state.v[:, :d].copy(),
+                moved=self.moved[:, :d].copy(),
                 radius=world.pile.radius_at(t),
                 impulse=self.impulse[:, :d].copy(),
                 wall_impulse=self.wall_impulse[:, :d].copy(),

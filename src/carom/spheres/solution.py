@@ -34,6 +34,7 @@ class Frame:
     t: float
     x: np.ndarray  # (N, d) [m]; not folded back into the period
     v: np.ndarray  # (N, d) [m/s], right limit
+    moved: np.ndarray  # (N, d) [m] in the step that ends here
     radius: np.ndarray  # (N,) [m]
     impulse: np.ndarray  # (N, d) [kg m/s] from contacts, since the record before
     wall_impulse: np.ndarray  # (W, d) [kg m/s] received by each wall, since the record before
@@ -61,6 +62,7 @@ class SpheresSolution:
         self.t = np.array([f.t for f in frames])  # (n,)
         self.x = np.array([f.x for f in frames])  # (n, N, d) [m]
         self.v = np.array([f.v for f in frames])  # (n, N, d) [m/s], right limit
+        self.moved = np.array([f.moved for f in frames])  # (n, N, d) [m] in the step that ends at t
         self.radius = np.array([f.radius for f in frames])  # (n, N) [m]
         self.impulse = np.array([f.impulse for f in frames])  # (n, N, d) since the record before
         self.wall_impulse = np.array([f.wall_impulse for f in frames])  # (n, W, d) on the walls

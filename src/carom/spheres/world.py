@@ -158,30 +158,31 @@ class World:
         return contacts, moved
 
     def nearest(self, metric, t, W, *, tolerance, iterations, geodesics=False) -> Nearest:
-        """The point x of K = {gaps >= 0} nearest to W: K is linearised until x is on it."""
+        """The point x of K = {gaps >= 0} nearest to W.
+
+        W is projected onto K linearised at the last x, until x is on K and moves no more; with
+        ``tolerance=None`` until x is on K.
+        """
         shift, turns, residual = np.zeros_like(W), 0, 0.0
-        contacts = self._contacts(t, W, 0.0)
-        lam, status = np.zeros(len(contacts.gap)), Status.ok
-        near = _SLACK_RADII * self.pile.smallest
-        while np.any(contacts.gap < 0.0) or (turns == 0 and len(contacts.gap)):
+        contacts, status = self._contacts(t, W, 0.0), Status.ok
+        lam = np.zeros(len(contacts.gap))
+        near, least = _SLACK_RADII * self.pile.smallest, (1 + _CURVED) * self.pile.tolerance
+        while np.any(contacts.gap < 0.0) if turns == 0 else residual > least:
             contacts = self._contacts(t, W + shift, near)
             contacts.guess *= self.dt
             y = self._project(-shift, contacts, contacts.gap, None, self._length())
             self._remember(contacts, y.multipliers / self.dt)
-            turns, status, lam = turns + 1, y.status, y.multipliers
-            if status is not Status.ok or turns >= iterations:
+            turns, status, lam, change = turns + 1, y.status, y.multipliers, _fastest(y.point)
+            if status is Status.ok and (turns >= iterations or 3.0 * change > self._room(t)):
+                status = Status.unconverged
+            if status is not Status.ok:
                 break
-            change = _fastest(y.point)
             shift = shift + y.point
-            if change > near:
-                near = 1.5 * change
-                continue
-            here = self._contacts(t, W + shift, 0.0)
-            residual = max(-np.min(here.gap, initial=0.0) / self._length(1.0), y.residual)
-            if residual <= self.pile.tolerance * (1 + _CURVED):
-                break
-        if turns >= iterations:
-            status = Status.unconverged
+            overlap = -np.min(self._contacts(t, W + shift, 0.0).gap, initial=0.0)
+            moving = 0.0 if tolerance is None else change
+            residual = max(overlap, moving) / self.pile.smallest
+            if change > near:  # what came into reach on the way is seen in the next turn
+                near, residual = 1.5 * change, np.inf
         return Nearest(shift, lam, residual, turns, status, contacts)
 
     def fixed_point(self, phi, guess, *, iterate, newton) -> Solved:
@@ -248,6 +249,10 @@ class World:
     def _length(self, tolerance=None):
         """The largest overlap allowed [m]."""
         return (self.pile.tolerance if tolerance is None else tolerance) * self.pile.smallest
+
+    def _room(self, t):
+        """How far spheres may reach before a period is too short [m]."""
+        return self.cell.room(np.max(self.radii(t)))
 
     def _project(self, target, contacts, b, active, tolerance):
         from carom.kernels import projection
@@ -319,7 +324,9 @@ class World:
             small = self.pile.smallest
             some = _SKIN_RADII * small
             skin = 2.0 * max(1.25 * near, min(_SKIN_STEPS * near, some) if near > 0.0 else some)
-            check_period(self.cell, 2.0 * np.max(r) + skin)
+            room = self.cell.room(np.max(r))
+            check_period(self.cell, 2.0 * np.max(r) + min(skin, max(room, 2.0 * near)))
+            skin = min(skin, room)
             made = PairList(x, r, skin, self.cell, self.N)
             self._pair_guess = made.carried(pairs, self._pair_guess)
             self._pairs = made
