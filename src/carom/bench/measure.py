@@ -93,5 +93,5 @@ def _penetration(problem, motion):
     import jax
 
     gaps = np.asarray(jax.jit(jax.vmap(problem.system.gaps))(motion.t, motion.q))
-    seen = float(-np.min(gaps, initial=0.0))
+    seen = float(np.max(-gaps, initial=0.0))
     return max(seen, motion.penetration or 0.0)

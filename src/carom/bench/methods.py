@@ -73,7 +73,7 @@ def _motion(sol, *, impacts: bool) -> Motion:
         steps=int(stats.steps),
         impulse=np.sum(np.asarray(sol.impulse), axis=0),
         impact_times=np.asarray(sol.impacts.time) if impacts else None,
-        penetration=max(float(-np.min(sol.gap, initial=0.0)), float(stats.penetration)),
+        penetration=max(float(np.max(-sol.gap, initial=0.0)), float(stats.penetration)),
     )
 
 

@@ -7,8 +7,6 @@ import math
 import os
 import platform
 
-import numpy as np
-
 from carom.bench.problems import KINDS
 from carom.bench.results import TARGETS, Results
 
@@ -126,9 +124,11 @@ def _figure(results, problem):
     from matplotlib.figure import Figure
 
     shown = [what for what in _WHAT if any(_known(r.get(what)) for r in results.ok(problem))]
-    figure = Figure(figsize=(4.3 * max(len(shown), 1), 4.0), layout="constrained")
+    figure = Figure(figsize=(13.0, 7.6), layout="constrained")
     FigureCanvasSVG(figure)
-    axes = np.atleast_1d(figure.subplots(1, max(len(shown), 1)))
+    axes = figure.subplots(2, 3).ravel()  # room for five, and the legend
+    for ax in axes[len(shown) :]:
+        ax.axis("off")
     for ax, what in zip(axes, shown, strict=False):
         for k, method in enumerate(results.methods):
             rows = [r for r in results.ok(problem, method) if _known(r.get(what))]
@@ -144,8 +144,7 @@ def _figure(results, problem):
         ax.set_xlabel("CPU time [ms]")
         ax.set_title(_WHAT[what], fontsize=10)
         ax.grid(True, which="major", alpha=0.3)
-    if len(axes):
-        axes[0].legend(fontsize=8, frameon=False)
+    axes[-1].legend(*axes[0].get_legend_handles_labels(), loc="center", frameon=False)
     out = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none"}):  # text stays text
         figure.savefig(out, format="svg", metadata={"Date": None})
