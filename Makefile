@@ -36,6 +36,7 @@ lint: $(VENV)/.with-lint
 bench: $(VENV)/.with-bench
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/work_precision.py
+	$(BIN)/python benchmarks/bar.py
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache .hypothesis

@@ -29,6 +29,9 @@ PROBLEMS = {
     "rocking block": lambda: models.rocking_block(),
     "Newton's cradle": lambda: models.newtons_cradle(),
     "cam and follower": lambda: models.cam_and_follower(),
+    "cantilever": lambda: models.cantilever(),
+    "double pendulum": lambda: models.double_pendulum(),
+    "P12 wall": lambda: models.wall(),
     "P11 bar, thrown": lambda: models.elastic_bar(elements=100),
     "P11 bar, dropped": lambda: models.elastic_bar(elements=100, speed=0.0, g=10.0),
 }
