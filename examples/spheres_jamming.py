@@ -1,0 +1,35 @@
+"""A gas of spheres that grow until they are packed."""
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import carom
+
+
+def main(folder="out", N=400, fraction=0.6, t1=10.0):
+    """Run, print the figures, save a picture; returns the solution."""
+    pile = carom.spheres.random(N, 0.3, seed=5)
+    v = 0.3 * np.random.default_rng(5).normal(size=(N, 3))
+    grown = (fraction / 0.3) ** (1 / 3)
+    pile = pile.replaced(radius=lambda t: 1 + (grown - 1) * t / t1, velocity=v)
+    sol = carom.solve(pile, carom.Maury(), t1=t1, dt=0.02)
+    packing = sol.packing_fraction()
+    print(sol)
+    print(f"  packing fraction        {packing[0]:.2f} to {packing[-1]:.2f}")
+
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
+    sol.plot(axes[0], 0)
+    sol.plot(axes[1], -1, forces=True)
+    axes[2].semilogy(packing[1:], sol.pressure()[1:])
+    axes[2].set(xlabel="packing fraction", ylabel="pressure")
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    figure.savefig(Path(folder) / "spheres_jamming.png", dpi=80)
+    plt.close(figure)
+    return sol
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])
