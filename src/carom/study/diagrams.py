@@ -247,7 +247,7 @@ def attractors(states, ok, tol, sizes):
     cell = np.where((ok & (period > 0))[:, None], np.round(point / tol), 0.0)
     keys = np.column_stack([np.where(ok, period, -1), cell])
     keys, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    group = _merged(keys[:, 0], point[first], 2 * tol)[np.ravel(inverse)]
+    group = _merged(keys[:, 0].astype(int), scaled[first], 2 * tol)[np.ravel(inverse)]
     names, label = np.unique(group, return_inverse=True)
     sizes = np.bincount(label[ok], minlength=len(names))
     order = np.argsort(-sizes, kind="stable")
@@ -260,14 +260,21 @@ def attractors(states, ok, tol, sizes):
     return label, period[chosen], points
 
 
-def _merged(periods, points, near):
-    """Cells of one period with neighbouring points are one; a number for each cell."""
-    group = np.arange(len(points))
-    for k in range(1, len(points)):
-        close = np.max(np.abs(points[:k] - points[k]), axis=1) <= near
-        for j in np.flatnonzero((close | (periods[k] == 0)) & (periods[:k] == periods[k])):
-            group[group == group[k]] = group[j]
+def _merged(periods, states, near):
+    """Cells of one period with neighbouring states (n, keep, 2d), in some phase, are one."""
+    group = np.arange(len(states))
+    for k in range(1, len(states)):
+        for j in np.flatnonzero(periods[:k] == periods[k]):
+            if group[j] != group[k] and _alike(states[j], states[k], periods[k], near):
+                group[group == group[k]] = group[j]
     return group
+
+
+def _alike(one, other, period, near):
+    if period <= 0:  # what does not repeat, and what failed, is not told apart
+        return True
+    turned = (np.roll(other[:period], shift, axis=0) for shift in range(period))
+    return any(np.max(np.abs(one[:period] - states)) <= near for states in turned)
 
 
 def resonance(
