@@ -153,7 +153,7 @@ def test_carom_itself_enters(tmp_path):
     """One real scheme, and the report of it."""
     problem = {"lift-off": lambda: models.lift_off()}
     moreau = bench.METHODS["Moreau"]
-    few = bench.Method(**{**moreau.__dict__, "sizes": (503, 1009, 2003)})
+    few = bench.Method(**{**moreau.__dict__, "sizes": (1049, 2003, 4001)})
     results = bench.run(problem, [few])
     assert [row["status"] for row in results.rows] == ["ok"] * 3
     assert all(row["certified"] for row in results.rows)

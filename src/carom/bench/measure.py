@@ -1,9 +1,11 @@
 """What is measured of a motion.  docs/benchmark.md states the same in words."""
 
+import jax.numpy as jnp
 import numpy as np
 
 from carom.bench.methods import Motion
 from carom.errors import CaromError
+from carom.measured import in_chunks, records
 from carom.models import Problem
 
 LISTED = 20  # impacts compared, at most
@@ -27,15 +29,15 @@ def measured(problem: Problem, motion: Motion, impulse: np.ndarray | None) -> di
     _check(problem, motion)
     exact_q, exact_v = problem.exact(motion.t)
     weight = np.gradient(motion.t) / (problem.t1 - problem.t0)
-    kinetic = _kinetic(problem, motion.q, motion.v)
-    exact_kinetic = _kinetic(problem, exact_q, exact_v)
+    kinetic, gaps = _energy_and_gaps(problem, motion.t, motion.q, motion.v)
+    exact_kinetic, _ = _energy_and_gaps(problem, motion.t, exact_q, exact_v)
     return {
         "q": float(np.max(np.abs(motion.q - exact_q))),
         "v": float(np.sum(weight * np.sum(np.abs(motion.v - exact_v), axis=1))),
         "energy": float(np.sum(weight * np.abs(kinetic - exact_kinetic)) / np.max(exact_kinetic)),
         "impulse": _impulse_error(motion.impulse, impulse),
         "impact_time": _impact_error(problem, motion.impact_times),
-        "penetration": _penetration(problem, motion),
+        "penetration": max(float(np.max(-gaps, initial=0.0)), motion.penetration or 0.0),
     }
 
 
@@ -63,12 +65,11 @@ def _check(problem, motion):
         raise MotionError("the motion is not finite")
 
 
-def _kinetic(problem, q, v):
-    """(n,) 1/2 v^T M(q) v."""
-    import jax
-
-    metric = problem.system.metric
-    return np.asarray(jax.jit(jax.vmap(lambda q, v: metric(q).energy(v)))(q, v))
+def _energy_and_gaps(problem, t, q, v):
+    """1/2 v^T M(q) v (n,) and the gaps (n, p), by the program that certificates use."""
+    p = len(problem.system.gaps(jnp.asarray(t[0]), jnp.asarray(q[0])))
+    at = in_chunks(records, problem.system, (t, q, v, np.zeros((len(t), p))))
+    return at.energy, at.gap
 
 
 def _impulse_error(found, exact):
@@ -87,11 +88,3 @@ def _impact_error(problem, found):
         return None
     nearest = np.abs(found[:, None] - exact).min(axis=0)
     return float(np.max(nearest))
-
-
-def _penetration(problem, motion):
-    import jax
-
-    gaps = np.asarray(jax.jit(jax.vmap(problem.system.gaps))(motion.t, motion.q))
-    seen = float(np.max(-gaps, initial=0.0))
-    return max(seen, motion.penetration or 0.0)
