@@ -1,7 +1,7 @@
 """Equations you write: a mass, a force, and the gaps that must stay open."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -60,7 +60,6 @@ class System(eqx.Module):
     gap: Callable | None
     mass: Metric | Callable  # a constant mass is factorised once, here
     restitution: Array  # () or (p,)
-    xp: ClassVar[Any] = jnp  # the namespace of its arrays
 
     def __init__(self, *, force, gap=None, mass=None, restitution=0.0):
         if not callable(force):
@@ -72,6 +71,11 @@ class System(eqx.Module):
         self.restitution = _checked_restitution(restitution)
 
     # What a scheme asks of its world.
+
+    @property
+    def xp(self) -> Any:
+        """The namespace of its arrays."""
+        return jnp
 
     def metric(self, q: Array) -> Metric:
         """The kinetic metric at q."""

@@ -1,6 +1,6 @@
 """The gaps within reach of a step, linearised."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,11 +47,16 @@ class Contacts:
     def chosen(self, active: np.ndarray) -> "Contacts":
         """The rows where ``active`` is True."""
         counted = np.concatenate([[0], np.cumsum(active)])
-        rate = None if self._rate is None else self._rate[active]
-        parts = (a[active] for a in (self.i, self.j, self.source, self.normal, self.gap))
-        guess = self.guess[active]
-        return Contacts(
-            *parts, counted[self.start], self.bodies, guess, self.measure_rate, _rate=rate
+        return replace(
+            self,
+            i=self.i[active],
+            j=self.j[active],
+            source=self.source[active],
+            normal=self.normal[active],
+            gap=self.gap[active],
+            start=counted[self.start],
+            guess=self.guess[active],
+            _rate=None if self._rate is None else self._rate[active],
         )
 
     def status(self, metric, active, point) -> Any:

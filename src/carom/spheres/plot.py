@@ -40,7 +40,7 @@ def plot_spheres(
         start = x[ends][:, [right, up]]
         segments = np.stack([start, start + table.branch[:, [right, up]]], axis=1)
         width = 3.0 * table.force / np.max(table.force)
-        axes.add_collection(LineCollection(segments, linewidths=width, colors="k"))
+        axes.add_collection(LineCollection(list(segments), linewidths=width, colors="k"))
     axes.set_aspect("equal")
     axes.set(
         xlabel="xyz"[right] + " [m]", ylabel="xyz"[up] + " [m]", title=f"t = {sol.t[record]:.3g}"

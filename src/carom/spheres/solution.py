@@ -134,7 +134,7 @@ class SpheresSolution:
         return np.array([_touches(c, len(self.pile)).sum() / len(self.pile) for c in self.contacts])
 
     def coordination(self) -> np.ndarray:
-        """(n,) the contact number of the backbone.
+        """(n,) twice the contacts over the spheres of the backbone: 2 d where forces are unique.
 
         Spheres that cannot be held (fewer than d + 1 contacts, or d where gravity holds them too)
         are left out, with their contacts, until none is left.
@@ -150,7 +150,7 @@ class SpheresSolution:
             loose = (count > 0) & (count < least)
             if not np.any(loose):
                 bearing = np.count_nonzero(count)
-                return count.sum() / bearing if bearing else 0.0
+                return 2.0 * np.count_nonzero(kept) / bearing if bearing else 0.0
             out = loose[np.where(pairs[:, 0] < N, pairs[:, 0], 0)]
             second = (pairs[:, 1] >= 0) & (pairs[:, 1] < N)
             out |= second & loose[np.where(second, pairs[:, 1], 0)]

@@ -12,7 +12,7 @@ from carom.status import Status
 
 _ATTEMPTS = 40  # at a step: a reach too short is doubled, a curved wall linearised again
 _SKIN_STEPS = 8.0  # steps that a list should serve ...
-_SKIN_RADII = 0.2  # ... unless its skin would exceed this part of the smallest radius
+_SKIN_RADII = 0.4  # ... unless its skin would exceed this part of the smallest radius
 _SLACK_RADII = 0.01  # reach beyond the free motion, in smallest radii: for what is pushed
 _CURVED = 0.5  # part of the tolerance up to which a curved wall is followed
 
@@ -329,9 +329,9 @@ class World:
             skin = min(skin, room)
             made = PairList(x, r, skin, self.cell, self.N)
             self._pair_guess = made.carried(pairs, self._pair_guess)
-            self._pairs = made
+            self._pairs = pairs = made
             self.rebuilds += 1
-        return self._pairs
+        return pairs
 
     def _remember(self, contacts, lam):
         pair = contacts.source >= 0
