@@ -98,7 +98,11 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=pytest.mark.slow) if p.name == "study.md" else p for p in DOCUMENTS],
+    ids=lambda path: path.name,
+)
 def test_document(path, tmp_path, monkeypatch):
     """Run the python blocks of a document in order; a text block after one is what it prints."""
     monkeypatch.chdir(tmp_path)

@@ -78,7 +78,7 @@ def plot(study, ax=None, *, coordinate: int = 0):
 
 def _plot_poincare(data, ax, coordinate):
     if "phase" in data:
-        ax.plot(data["phase"], -data["velocity_before"], ",", color="C0")
+        ax.plot(data["phase"], -data["velocity_before"], ".", markersize=2)
         ax.set_xlabel("phase of the impact")
         ax.set_ylabel("impact speed")
         return ax
@@ -95,11 +95,11 @@ def _plot_bifurcation(data, ax, coordinate):
         q = q.transpose(name, "record").values
         p = np.repeat(data[name].values, q.shape[1])
         label = None if direction == "none" else str(direction)
-        ax.plot(p, q.ravel(), ",", color=f"C{k}", label=label)
+        ax.plot(p, q.ravel(), ".", markersize=1.5, markeredgewidth=0, color=f"C{k}", label=label)
     if data.sizes["direction"] > 1:
         marks = ax.legend().get_lines()
         for mark in marks:
-            mark.set_marker(".")
+            mark.set_markersize(8)
     ax.set_xlabel(name)
     ax.set_ylabel(f"q{coordinate}, once a period")
     return ax
