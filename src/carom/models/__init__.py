@@ -11,6 +11,7 @@ from carom.models.billiard import disc, disc_polar, outside_disc, wedge
 from carom.models.block import rocking_block
 from carom.models.cam import cam_and_follower
 from carom.models.cradle import newtons_cradle
+from carom.models.grains import Scene, granular_gas, settling_spheres
 from carom.models.lift_off import lift_off
 from carom.models.oscillator import impact_oscillator, resonance, stopped_oscillator
 from carom.models.pair import impact_pair
@@ -44,11 +45,14 @@ _MODELS = (
     cantilever,
     double_pendulum,
     elastic_bar,
+    granular_gas,
+    settling_spheres,
 )
 
 __all__ = [
     "ModelError",
     "Problem",
+    "Scene",
     "bouncing_ball",
     "cam_and_follower",
     "cantilever",
@@ -57,6 +61,7 @@ __all__ = [
     "disc_polar",
     "double_pendulum",
     "elastic_bar",
+    "granular_gas",
     "impact_oscillator",
     "impact_pair",
     "lift_off",
@@ -67,6 +72,7 @@ __all__ = [
     "resonance",
     "rocking_block",
     "row_of_balls",
+    "settling_spheres",
     "stack",
     "stopped_oscillator",
     "vibrating_table",
