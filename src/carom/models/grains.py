@@ -59,8 +59,8 @@ def granular_gas(*, count=1000, packing=0.05, e=0.95, radius=0.5, speed=1.0, see
     return Scene(
         name="granular_gas",
         system=gas,
-        t1=spans * tau,
-        dt=0.01 / (4 * rate),  # a hundredth of the mean free time
+        t1=float(spans * tau),
+        dt=float(0.01 / (4 * rate)),  # a hundredth of the mean free time
         expected=expected,
         source="Haff (1983), benchmarks P14",
     )
