@@ -41,7 +41,18 @@ def run(problem, steps=100, scheme=SCHEME):
     )
 
 
-SLOW = ("P5 wedge", "P9 with gaps", "P10", "P10 dropped", "P5 polar", "P8 e = 0")  # to compile
+# to compile
+SLOW = (
+    "P2",
+    "P5 outside",
+    "P5 polar",
+    "P5 wedge",
+    "P7",
+    "P8 e = 0",
+    "P9 with gaps",
+    "P10",
+    "P10 dropped",
+)
 
 
 @pytest.mark.parametrize(
