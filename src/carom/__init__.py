@@ -44,6 +44,6 @@ __all__ = [
     "project",
     "refine",
     "solve",
-    "study",
     "spheres",
+    "study",
 ]

@@ -20,6 +20,9 @@ class Record:
 
     ``impacts=True`` may be added to ``every``; it costs a look at every step, and memory for the
     impacts.  A ``path`` (first argument) saves the solution there when the run ends or fails.
+
+    Spheres are written as the run goes, to a VTKHDF file that ParaView opens; with ``resume=True``
+    a run that was stopped in any way goes on from the last record in its file.
     """
 
     def __init__(
@@ -30,6 +33,7 @@ class Record:
         times=None,
         impacts: bool | None = None,
         final: bool = False,
+        resume: bool = False,
     ):
         chosen = [every is not None, times is not None, final]
         if sum(chosen) > 1:
@@ -45,7 +49,8 @@ class Record:
         self.path = path
         self.every = None if every is None else int(every)
         self.times = None if times is None else np.ravel(np.asarray(times, float))
-        self.final = bool(final)
+        self.final, self.resume = bool(final), bool(resume)
+        self.description = ""  # of the run, for the file: how the command would make it again
         self.impacts = every == 1 if impacts is None else bool(impacts)
 
     def without_impacts(self) -> "Record":

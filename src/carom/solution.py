@@ -208,8 +208,16 @@ _AXES = {
 _STATS = ("steps", "residual", "iterations", "contraction", "penetration", "fallbacks")
 
 
-def load(path: str | os.PathLike) -> Solution:
-    """A solution saved by ``sol.save``; its ``system`` is None, for functions are not saved."""
+def load(path: str | os.PathLike, *, pile=None) -> Any:
+    """A solution saved by ``sol.save``; its ``system`` is None, for functions are not saved.
+
+    A recording of Spheres too, whole or as far as it got; ``pile`` is needed where the Spheres
+    have functions (walls or radii that move, a force).
+    """
+    if str(path).endswith(".vtkhdf"):
+        from carom.vtkhdf import RecordedSpheres
+
+        return RecordedSpheres(path, pile)
     import xarray
 
     with xarray.open_dataset(path, engine="h5netcdf") as data:

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -56,7 +57,7 @@ def solve(
     t1: float,
     dt: float,
     record: Record | None = None,
-    progress: bool = False,
+    progress: bool | Callable = False,
     throw: bool = True,
 ) -> Any:
     """Move a system, or spheres, from t0 to t1 through impacts; a Solution or SpheresSolution.
@@ -67,8 +68,11 @@ def solve(
 
     A run that fails raises a CaromError whose ``solution`` holds everything up to that time (and
     saves it, if ``record`` has a path); with ``throw=False`` that solution is returned and its
-    ``status`` says what happened.  Inside ``jax.jit`` or ``jax.vmap`` there is always a status per
-    member and never an exception: a member that fails keeps its last good state.
+    ``status`` says what happened.  ``progress`` is True for a bar, or a function that is called now
+    and then, with the steps done (a System) or after each step with the run (Spheres).
+
+    Inside ``jax.jit`` or ``jax.vmap`` there is always a status per member and never an exception:
+    a member that fails keeps its last good state.
     """
     if isinstance(system, Spheres):
         if q0 is not None or v0 is not None:
@@ -78,6 +82,8 @@ def solve(
         return solve_spheres(system, scheme, *times, record, progress, throw)
     record = Record() if record is None else record
     check_kinds(system, scheme, record)
+    if record.resume:
+        raise RecordError("resume=True is for Spheres; a System is saved when its run ends")
     t0, steps, dt = checked_times(t0, t1, dt)
     q0, v0 = checked_vectors(q0, v0)
     if not scheme.rigid:
@@ -277,9 +283,9 @@ def _solution(run, at, rows, carry, system, impacts) -> Solution:
 
 
 @contextlib.contextmanager
-def _progress_bar(wanted: bool, steps: int):
-    if not wanted:
-        yield lambda done: None
+def _progress_bar(wanted, steps: int):
+    if not wanted or callable(wanted):
+        yield wanted or (lambda done: None)
         return
     from rich.progress import MofNCompleteColumn, Progress
 

@@ -1,6 +1,7 @@
 """``solve`` for Spheres: a Python loop over compiled kernels."""
 
 import contextlib
+from typing import Any
 
 import numpy as np
 
@@ -32,12 +33,12 @@ def solve_spheres(
     marks = _marks(record, t0, dt, steps)
     world = World(pile, dt)
     with enough_for(len(pile)), _bar(progress, steps) as show:
-        check_overlap(world, t0)
-        run = _Run(world, scheme, t0, marks)
-        while run.step < steps and run.status is Status.ok:
-            run.advance()
-            show(run.step)
-    solution = run.solution()
+        run = _begun(world, scheme, t0, steps, marks, record)
+        with contextlib.closing(run.kept):
+            while run.step < steps and run.status is Status.ok:
+                run.advance()
+                show(run)
+            solution = run.kept.solution(run)
     if throw and not solution.ok:
         raise _failure(solution, steps, t0)
     return solution
@@ -49,6 +50,55 @@ def _marks(record, t0, dt, steps) -> set:
     plan = record.plan(t0, dt, steps)
     marks = plan.marks if plan.fractions is None else np.rint(plan.marks + plan.fractions)
     return set(np.asarray(marks, int).tolist())
+
+
+def _begun(world, scheme, t0, steps, marks, record) -> "_Run":
+    """A run at its start, or where a file says that it was."""
+    if record is None or record.path is None:
+        check_overlap(world, t0)
+        return _Run(world, scheme, t0, marks, _InMemory()).started()
+    from carom.spheres.checkpoint import restore
+    from carom.vtkhdf import Recording
+
+    run = _Run(world, scheme, t0, marks, _InMemory())
+    if record.resume:
+        run.kept, state = Recording.resume(record.path, world, scheme, t0, steps, marks)
+        if state:
+            restore(run, state)
+            return run
+        run.kept.close()
+    check_overlap(world, t0)
+    run.kept = Recording.start(record.path, world, scheme, t0, steps, marks, record.description)
+    return run.started()
+
+
+class _InMemory:
+    """Keeps the records of a run; what a carom.vtkhdf.Recording does in a file."""
+
+    def __init__(self):
+        self.frames, self.last_step = [], -1
+
+    def add(self, frame, run):
+        self.frames.append(frame)
+        self.last_step = frame.step
+
+    def solution(self, run) -> SpheresSolution:
+        """What was kept."""
+        world = run.world
+        stats = SphereStats(
+            run.step, run.iterations, run.residual, max(run.overlap, run.largest), world.rebuilds
+        )
+        return SpheresSolution(
+            self.frames,
+            stats=stats,
+            status=run.status,
+            dt=world.dt,
+            scheme=run.scheme,
+            pile=world.pile,
+        )
+
+    def close(self):
+        pass
 
 
 def check_overlap(world: World, t0: float) -> None:
@@ -77,31 +127,40 @@ def check_overlap(world: World, t0: float) -> None:
 class _Run:
     """The state of a run, and its records."""
 
-    def __init__(self, world, scheme, t0, marks):
-        self.world, self.scheme, self.t0, self.marks = world, scheme, t0, marks
+    def __init__(self, world, scheme, t0, marks, kept: Any):
+        self.world, self.scheme, self.t0, self.marks, self.kept = world, scheme, t0, marks, kept
         self.step, self.iterations, self.residual, self.overlap = 0, 0, 0.0, 0.0
-        self.status, self.frames = Status.ok, []
-        q, v = _wide(world.pile.position), _wide(world.pile.velocity)
+        self.status: Any = Status.ok
+        self.state: Any = None
+        self.last: Any = None
         self._clear()
+
+    def started(self) -> "_Run":
+        """At t0."""
+        world, t0 = self.world, self.t0
+        q: Any = _wide(world.pile.position)
+        v: Any = _wide(world.pile.velocity)
         contacts = world.contacts(t0, q)  # an inadmissible velocity is an impact at t0
         impact = rebound(world, world.metric(q), contacts, v, contacts.gap <= 0.0)
         self.status = impact.status
         self._received(contacts, impact.multipliers)
-        self.last, self.moved = (contacts, impact.multipliers), np.zeros_like(q)
+        self.last = contacts, impact.multipliers
+        self.moved = np.zeros_like(q)
         self.state = State(t0, q, impact.point)
-        if 0 in marks:
+        if 0 in self.marks:
             self._keep()
-        self.state = scheme.start(world, t0, q, impact.point, world.dt)
+        self.state = self.scheme.start(world, t0, q, impact.point, world.dt)
+        return self
 
     def advance(self):
         """One step."""
         world, before = self.world, self.state
-        state, report = self.scheme.step(world, before, world.dt)
+        state, report = self._stepped()
         self.iterations += int(report.iterations)
         if report.status is not Status.ok:
             self.status = report.status
             self.residual = max(self.residual, float(report.residual))
-            if not self.frames or self.frames[-1].step != self.step:
+            if self.kept.last_step != self.step:
                 self._keep()
             return
         self.step += 1
@@ -115,6 +174,9 @@ class _Run:
         self.last = report.contacts, report.impulse
         if self.step in self.marks:
             self._keep()
+
+    def _stepped(self) -> Any:
+        return self.scheme.step(self.world, self.state, self.world.dt)
 
     def _clear(self):
         world = self.world
@@ -141,43 +203,25 @@ class _Run:
 
     def _keep(self):
         d, state, world = self.world.dimension, self.state, self.world
+        contacts, impulse = self.last
         t = self.t0 + self.step * world.dt
         self.overlap = max(self.overlap, self.largest)
-        self.frames.append(
-            Frame(
-                step=self.step,
-                t=t,
-                x=state.q[:, :d].copy(),
-                v=state.v[:, :d].copy(),
-                moved=self.moved[:, :d].copy(),
-                radius=world.pile.radius_at(t),
-                impulse=self.impulse[:, :d].copy(),
-                wall_impulse=self.wall_impulse[:, :d].copy(),
-                work=self.work,
-                push=self.push,
-                overlap=self.largest,
-                contacts=contact_table(world, *self.last, state.q, t),
-            )
+        frame = Frame(
+            step=self.step,
+            t=t,
+            x=state.q[:, :d].copy(),
+            v=state.v[:, :d].copy(),
+            moved=self.moved[:, :d].copy(),
+            radius=world.pile.radius_at(t),
+            impulse=self.impulse[:, :d].copy(),
+            wall_impulse=self.wall_impulse[:, :d].copy(),
+            work=self.work,
+            push=self.push,
+            overlap=self.largest,
+            contacts=contact_table(world, contacts, impulse, state.q, t),
         )
         self._clear()
-
-    def solution(self) -> SpheresSolution:
-        """What was kept."""
-        stats = SphereStats(
-            self.step,
-            self.iterations,
-            self.residual,
-            max(self.overlap, self.largest),
-            self.world.rebuilds,
-        )
-        return SpheresSolution(
-            self.frames,
-            stats=stats,
-            status=self.status,
-            dt=self.world.dt,
-            scheme=self.scheme,
-            pile=self.world.pile,
-        )
+        self.kept.add(frame, self)
 
 
 def _wide(x):
@@ -185,15 +229,16 @@ def _wide(x):
 
 
 @contextlib.contextmanager
-def _bar(wanted: bool, steps: int):
-    if not wanted:
-        yield lambda done: None
+def _bar(wanted, steps: int):
+    """What is called with the run after each step: a bar, nothing, or what is given."""
+    if not wanted or callable(wanted):
+        yield wanted or (lambda run: None)
         return
     from rich.progress import MofNCompleteColumn, Progress
 
     with Progress(*Progress.get_default_columns(), MofNCompleteColumn()) as bar:
         task = bar.add_task("steps", total=steps)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda run: bar.update(task, completed=run.step)
 
 
 def _failure(solution, steps, t0):

@@ -1,0 +1,295 @@
+"""HDF5 files that grow row by row and are valid at every instant, whatever stops the writer.
+
+The HDF5 library rewrites its own bookkeeping in place, in many writes: a process that is killed
+among them leaves a file that may not open.  Here the library writes the bookkeeping once, into
+memory, for a file of the old format (1.6: no checksums), with an index of chunks (a B-tree) that
+has room for all rows that will ever come.  After that every change is one of
+
+    new bytes beyond the end of the file that the superblock names,                             (1)
+    a number of 2 or 8 bytes: a chunk's address, entries in use, rows, end of file,             (2)
+
+written in this order, so that each state of the file is a valid one.  A kill cannot split a write
+of 8 bytes.  Readers may open the file while it grows.
+
+Layouts: HDF5 File Format Specification 3.0, sections II.A (superblock), III.A.1 (B-trees),
+IV.A.1 (object headers), IV.A.2.b, i, q (dataspace, layout, continuation).
+"""
+
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import h5py
+import numpy as np
+from h5py import h5o  # pyright: ignore[reportAttributeAccessIssue]
+
+_NOWHERE = 2**64 - 1  # an address that is not set
+_DATASPACE, _LAYOUT, _ATTRIBUTE, _CONTINUED = 0x01, 0x08, 0x0C, 0x10  # kinds of header messages
+_END_OF_FILE = 40  # where a superblock of version 0 has the end of the file
+_FAN = 64  # entries of a node of the index, in a superblock of version 0
+_HEAD = 24  # bytes of a node before its first key
+
+
+@dataclass(frozen=True)
+class Column:
+    """A dataset whose first axis grows."""
+
+    name: str
+    dtype: np.dtype
+    inner: tuple[int, ...]  # shape of a row
+    chunk: int  # rows of a chunk
+    most: int  # rows that will ever come
+
+    @property
+    def row_bytes(self) -> int:
+        """Of one row."""
+        return self.dtype.itemsize * int(np.prod(self.inner, dtype=int))
+
+    @property
+    def chunks(self) -> int:
+        """That will ever come."""
+        return max(1, -(-self.most // self.chunk))
+
+
+def create(path, columns: list[Column], fixed: Callable[[h5py.File], None]) -> None:
+    """Make a file with empty columns; ``fixed`` writes what does not grow.
+
+    The file appears under its name when it is whole.
+    """
+    image = bytearray(_empty(columns, fixed))
+    with h5py.File.in_memory(bytes(image)) as file:
+        addresses = {c.name: _address_of_tree(_reading(image), file[c.name]) for c in columns}
+    for column in columns:
+        image.extend(bytes(-len(image) % 8))
+        tree = Tree.planned(column, len(image))
+        struct.pack_into("<Q", image, addresses[column.name], tree.root)
+        image.extend(tree.image(column))
+    struct.pack_into("<Q", image, _END_OF_FILE, len(image))
+    part = f"{os.fspath(path)}.part"
+    try:
+        with open(part, "wb") as file:
+            file.write(image)
+        os.replace(part, path)
+    except OSError:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+
+
+def _empty(columns, fixed) -> bytes:
+    """The image of a file of the old format with columns of no rows."""
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    access.set_libver_bounds(h5py.h5f.LIBVER_EARLIEST, h5py.h5f.LIBVER_LATEST)
+    access.set_fapl_core(2**20, False)
+    with h5py.File(h5py.h5f.create(b"growing", h5py.h5f.ACC_TRUNC, fapl=access)) as file:
+        for c in columns:
+            file.create_dataset(
+                c.name,
+                shape=(0, *c.inner),
+                maxshape=(None, *c.inner),
+                chunks=(c.chunk, *c.inner),
+                dtype=c.dtype,
+            )
+        fixed(file)
+        file.flush()
+        return file.id.get_file_image()
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The index of a column's chunks: nodes of 64 entries, the leaves first, the root last."""
+
+    start: int  # address of the first leaf
+    key: int  # bytes of a key
+    levels: tuple[int, ...]  # number of nodes, from the leaves to the root
+
+    @staticmethod
+    def planned(column: Column, start: int) -> "Tree":
+        """With room for all chunks, from the address ``start`` on."""
+        levels = [-(-column.chunks // _FAN)]
+        while levels[-1] > 1:
+            levels.append(-(-levels[-1] // _FAN))
+        return Tree(start, 8 + 8 * (2 + len(column.inner)), tuple(levels))
+
+    @property
+    def node_bytes(self) -> int:
+        """Of a node: its head, 64 keys and children, and the key that ends the last."""
+        return _HEAD + _FAN * (self.key + 8) + self.key
+
+    @property
+    def root(self) -> int:
+        """Its address."""
+        return self.node(len(self.levels) - 1, 0)
+
+    def node(self, level: int, k: int) -> int:
+        """The address of the k-th node of a level."""
+        return self.start + (sum(self.levels[:level]) + k) * self.node_bytes
+
+    def child(self, k: int) -> int:
+        """Where the address of chunk k is."""
+        leaf, entry = divmod(k, _FAN)
+        return self.node(0, leaf) + _HEAD + self.key + entry * (self.key + 8)
+
+    def image(self, column: Column) -> bytes:
+        """All nodes: no chunk in use, the keys and the children that are nodes in their places."""
+        entry = np.dtype([("bytes", "<u4"), ("mask", "<u4"), ("at", "<u8", (self.key // 8 - 1,))])
+        entry = np.dtype([("key", entry), ("child", "<u8")])
+        nodes = []
+        for level, count in enumerate(self.levels):
+            for k in range(count):
+                entries = np.zeros(_FAN + 1, entry)
+                entries["key"]["bytes"] = column.chunk * column.row_bytes
+                place = (k * _FAN + np.arange(_FAN + 1)) * _FAN**level
+                entries["key"]["at"][:, 0] = place * column.chunk
+                entries["child"] = _NOWHERE
+                below = self.levels[level - 1] if level else 0
+                for j in range(k * _FAN, min((k + 1) * _FAN, below)):
+                    entries["child"][j - k * _FAN] = self.node(level - 1, j)
+                left = self.node(level, k - 1) if k else _NOWHERE
+                used = int(level > 0 and k == 0)  # readers go down to the first leaf, empty or not
+                head = struct.pack("<4sBBHQQ", b"TREE", 1, level, used, left, _NOWHERE)
+                nodes.append(head + entries.tobytes()[:-8])
+        return b"".join(nodes)
+
+    def in_use(self, before: int, chunks: int):
+        """(position, 2 bytes or 8) to write when not ``before`` but ``chunks`` are in use."""
+        for count in range(before + 1, chunks + 1):
+            if count % _FAN in (0, 1) or count == chunks:  # nodes that are full, begun, the last
+                yield from self._last(count)
+
+    def _last(self, count):
+        """The numbers of the last node of each level, the leaves first."""
+        for level in range(len(self.levels)):
+            node, left = divmod(count - 1, _FAN)
+            yield self.node(level, node) + 6, struct.pack("<H", left + 1)
+            if left == 0 and node > 0:  # the node before gets its right neighbour
+                yield self.node(level, node - 1) + 16, struct.pack("<Q", self.node(level, node))
+            count = node + 1
+
+    def known(self, read) -> list[int]:
+        """The addresses of the chunks in use."""
+        found = []
+        for leaf in range(self.levels[0]):
+            (used,) = struct.unpack("<H", read(self.node(0, leaf) + 6, 2))
+            places = (self.child(leaf * _FAN + k) for k in range(used))
+            found += [struct.unpack("<Q", read(at, 8))[0] for at in places]
+        return found
+
+
+def _address_of_tree(read, dataset) -> int:
+    """Where the address of the index is."""
+    return dict(_messages(read, h5o.get_info(dataset.id).addr))[_LAYOUT] + 3
+
+
+def _address_of_rows(read, dataset) -> int:
+    """Where the number of rows is."""
+    return dict(_messages(read, h5o.get_info(dataset.id).addr))[_DATASPACE] + 8
+
+
+def _messages(read, address):
+    """(kind, position of its data) of each message of an object header."""
+    _, _, _, _, size = struct.unpack("<BBHII", read(address, 12))
+    blocks = [(address + 16, size)]
+    while blocks:
+        at, left = blocks.pop(0)
+        while left >= 8:
+            kind, size = struct.unpack("<HH", read(at, 4))
+            if kind == _CONTINUED:
+                blocks.append(struct.unpack("<QQ", read(at + 8, 16)))
+            yield kind, at + 8
+            at, left = at + 8 + size, left - 8 - size
+
+
+def _reading(image):
+    return lambda at, size: bytes(image[at : at + size])
+
+
+class GrowingFile:
+    """A file made by ``create``, open for writing."""
+
+    def __init__(self, path, columns: list[Column], counter: tuple[str, str]):
+        """``counter``: group and name of an int64 attribute that tells readers how far to look."""
+        self.path, self.columns = os.fspath(path), {c.name: c for c in columns}
+        self._file = os.open(path, os.O_RDWR)
+        with h5py.File(path, "r", locking=False) as file:
+            self._rows = {c.name: _address_of_rows(self._read, file[c.name]) for c in columns}
+            self._trees = {c.name: self._tree(c, file[c.name]) for c in columns}
+            self.fixed = {}  # where datasets that do not grow have their bytes
+            file.visititems(self._note_fixed)
+            self._counter = self._attribute(file[counter[0]], counter[1])
+        (self.end,) = struct.unpack("<Q", self._read(_END_OF_FILE, 8))
+        self._children = {name: tree.known(self._read) for name, tree in self._trees.items()}
+        self._in_use = {name: len(found) for name, found in self._children.items()}
+
+    def _tree(self, column, dataset):
+        (root,) = struct.unpack("<Q", self._read(_address_of_tree(self._read, dataset), 8))
+        plan = Tree.planned(column, 0)
+        return Tree.planned(column, root - plan.root)
+
+    def _read(self, at, size):
+        return os.pread(self._file, size, at)
+
+    def _note_fixed(self, name, item):
+        if isinstance(item, h5py.Dataset) and item.chunks is None:
+            self.fixed[name] = item.id.get_offset()
+
+    def _attribute(self, group, name):
+        """Where the value of an attribute of 8 bytes is."""
+        for kind, at in _messages(self._read, h5o.get_info(group.id).addr):
+            if kind == _ATTRIBUTE:
+                _, _, named, kinds, space = struct.unpack("<BBHHH", self._read(at, 8))
+                if self._read(at + 8, named).rstrip(b"\0").decode() == name:
+                    return at + 8 + sum(-(-n // 8) * 8 for n in (named, kinds, space))
+        raise KeyError(name)
+
+    def write(self, name: str, row: int, values: np.ndarray) -> None:
+        """Rows from ``row`` on; readers see them when they are published."""
+        column = self.columns[name]
+        values = np.ascontiguousarray(values, column.dtype)
+        done = 0
+        while done < len(values):
+            chunk, inside = divmod(row + done, column.chunk)
+            count = min(column.chunk - inside, len(values) - done)
+            at = self._chunk(column, chunk) + inside * column.row_bytes
+            self.put(at, values[done : done + count])
+            done += count
+
+    def write_part(self, name: str, row: int, data: bytes) -> None:
+        """The beginning of one row."""
+        chunk, inside = divmod(row, self.columns[name].chunk)
+        column = self.columns[name]
+        self.put(self._chunk(column, chunk) + inside * column.row_bytes, data)
+
+    def _chunk(self, column, k):
+        """The address of chunk k, which is new if it is the next one."""
+        children = self._children[column.name]
+        if k == len(children):
+            self.put(self._trees[column.name].child(k), struct.pack("<Q", self.end))
+            children.append(self.end)
+            self.end += -(-column.chunk * column.row_bytes // 8) * 8
+        return children[k]
+
+    def put(self, at: int, data) -> None:
+        """Bytes at a place; OSError where they cannot be written."""
+        view = memoryview(data).cast("B")
+        while len(view):
+            count = os.pwrite(self._file, view, at)
+            view, at = view[count:], at + count
+
+    def publish(self, rows: dict[str, int], count: int) -> None:
+        """Let readers see so many rows of each column, then ``count`` in the counter."""
+        if os.fstat(self._file).st_size < self.end:
+            os.ftruncate(self._file, self.end)  # the last chunks are filled later
+        self.put(_END_OF_FILE, struct.pack("<Q", self.end))
+        for name, number in rows.items():
+            before, chunks = self._in_use[name], len(self._children[name])
+            for at, value in self._trees[name].in_use(before, chunks):
+                self.put(at, value)
+            self._in_use[name] = chunks
+            self.put(self._rows[name], struct.pack("<Q", number))
+        self.put(self._counter, struct.pack("<q", count))
+
+    def close(self) -> None:
+        """Release the file."""
+        os.close(self._file)

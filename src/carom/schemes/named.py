@@ -1,0 +1,41 @@
+"""A scheme from its text, as one would write it: ``Moreau``, ``Moreau(implicit=True)``."""
+
+import ast
+import difflib
+
+from carom.errors import KindError
+from carom.schemes.event_driven import EventDriven
+from carom.schemes.maury import Maury
+from carom.schemes.moreau import Moreau
+from carom.schemes.paoli_schatzman import PaoliSchatzman
+from carom.schemes.penalty import Penalty
+
+SCHEMES = {kind.__name__: kind for kind in (Moreau, Maury, PaoliSchatzman, Penalty, EventDriven)}
+
+
+def scheme_of_text(text: str):
+    """The scheme that ``text`` names, with options in brackets."""
+    name, options = _parsed(text)
+    if name not in SCHEMES:
+        close = difflib.get_close_matches(name, SCHEMES, 1, cutoff=0.4)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise KindError(f"there is no scheme {name!r}{hint} There are {', '.join(SCHEMES)}")
+    try:
+        return SCHEMES[name](**options)
+    except TypeError as problem:
+        raise KindError(f"scheme {text!r}: {str(problem).replace('.__init__()', '')}") from None
+
+
+def _parsed(text):
+    """The name, and the options as a dictionary."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        if isinstance(tree, ast.Name):
+            return tree.id, {}
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
+            options = {k.arg: ast.literal_eval(k.value) for k in tree.keywords if k.arg}
+            if len(options) == len(tree.keywords):
+                return tree.func.id, options
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        pass
+    raise KindError(f"scheme is {text!r}; write a name, or one with options: Moreau(implicit=True)")

@@ -1,0 +1,104 @@
+"""A run of spheres in a process of its own, for tests that kill it: see test_recording.py.
+
+``python sphere_run.py FOLDER SEED COUNT`` makes whole.vtkhdf, then COUNT times starts the run anew
+in killed.vtkhdf, kills it at a random instant, looks at what is left and resumes it.  Processes are
+forked before any kernel runs, which saves their start.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+import carom
+from carom.spheres import Box, lattice
+
+STEPS = 30
+
+
+def run(path, *, resume=False, progress=False, every=2):
+    """2,000 spheres fall into a box; a thousandth of a second a step."""
+    pile = lattice(
+        (10, 10, 20),
+        0.05,
+        spacing=0.102,
+        jitter=0.0009,
+        velocity=(0.0, 0.0, -1.0),
+        walls=[Box((0, 0, 0), (1.02, 1.02, np.inf))],
+        gravity=(0.0, 0.0, -9.81),
+        restitution=0.3,
+    )
+    record = carom.Record(path, every=every, resume=resume)
+    return carom.solve(pile, carom.Maury(), t1=STEPS * 1e-3, dt=1e-3, record=record)
+
+
+def forked(path, kill_after=None, **options):
+    """Run in a forked process; seconds from when the file is there, or None if it was killed."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if run(path, **options).ok else 1)
+    while not path.exists():
+        time.sleep(1e-3)
+    began = time.perf_counter()
+    if kill_after is not None:
+        time.sleep(kill_after)
+        os.kill(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL), code
+    return time.perf_counter() - began if code == 0 else None
+
+
+def contents(path):
+    """Everything that a reader of the file finds, but chunks not counted."""
+    with h5py.File(path, "r") as h5:
+        n = int(h5["VTKHDF/Steps"].attrs["NSteps"])
+        N = int(h5["VTKHDF/NumberOfPoints"][0])
+        found = {name: a[: n * N] for name, a in h5["VTKHDF/PointData"].items()}
+        found["x"] = h5["VTKHDF/Points"][: n * N]
+        found["frames"] = h5["carom/frames"][:n]
+        last = found["frames"][-1] if n else None
+        total = int(last["first_contact"] + last["contacts"]) if n else 0
+        found["contacts"] = h5["carom/contacts"][:total]
+        found["t"] = h5["VTKHDF/Steps/Values"][:n]
+        return found
+
+
+def same(a, b):
+    """Whether two of ``contents`` agree in every bit."""
+    return all(a[name].tobytes() == b[name].tobytes() for name in a)
+
+
+def beginning_of(part, whole):
+    """Whether ``part`` is what ``whole`` begins with."""
+    return all(whole[name][: len(part[name])].tobytes() == part[name].tobytes() for name in part)
+
+
+def main(folder, seed, count):
+    """Print, as JSON, the number of records that each kill left."""
+    folder, chance = Path(folder), random.Random(seed)
+    whole, killed = folder / "whole.vtkhdf", folder / "killed.vtkhdf"
+    forked(whole)  # compiles
+    whole.unlink()
+    took = forked(whole)
+    reference = contents(whole)
+    records = []
+    for _ in range(count):
+        killed.unlink(missing_ok=True)
+        if forked(killed, chance.uniform(0.0, took)) is not None:
+            continue
+        left = contents(killed)
+        assert beginning_of(left, reference)
+        records.append(len(left["t"]))
+        forked(killed, resume=True)
+        assert same(contents(killed), reference)
+    print(json.dumps({"records": records, "seconds": took}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
