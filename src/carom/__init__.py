@@ -1,7 +1,9 @@
 """Mechanics with impacts.  Every public name, once."""
 
+from typing import TYPE_CHECKING
+
 import carom._jax  # noqa: F401  (first: it sets up JAX)
-from carom import errors, models, spheres, study
+from carom import errors, models, spheres
 from carom.certify import Certificate, certify, certify_arrays
 from carom.errors import CaromError
 from carom.projection import project
@@ -18,6 +20,9 @@ from carom.sparse import Sparse
 from carom.spheres import Plane, Spheres
 from carom.status import Status
 from carom.system import Lagrangian, System
+
+if TYPE_CHECKING:
+    from carom import study
 
 __all__ = [
     "CaromError",
@@ -47,3 +52,12 @@ __all__ = [
     "spheres",
     "study",
 ]
+
+
+def __getattr__(name: str):
+    """``carom.study`` is imported when it is first used."""
+    if name == "study":
+        import importlib
+
+        return importlib.import_module("carom.study")
+    raise AttributeError(f"module 'carom' has no attribute {name!r}")
