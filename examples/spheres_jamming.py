@@ -26,7 +26,7 @@ def main(folder="out", N=400, fraction=0.6, t1=10.0):
     axes[2].semilogy(packing[1:], sol.pressure()[1:])
     axes[2].set(xlabel="packing fraction", ylabel="pressure")
     Path(folder).mkdir(parents=True, exist_ok=True)
-    figure.savefig(Path(folder) / "spheres_jamming.png", dpi=80)
+    figure.savefig(Path(folder) / "spheres_jamming.png", dpi=60)
     plt.close(figure)
     return sol
 

@@ -80,7 +80,7 @@ class _Slabs:
 
     def __init__(self, pairs: PairList, cell: Cell, reach: float):
         x, free = pairs.x, pairs.free
-        axis = int(np.argmax(np.where(cell.period > 0.0, cell.period, np.ptp(x[:free], axis=0))))
+        axis = _axis(x[:free], cell)
         slab, count = _sliced(x[:, axis], free, cell.low[axis], cell.period[axis], reach)
         first, second = slab[pairs.first], slab[pairs.second]
         # of an obstacle, which no row moves, the slab does not matter
@@ -88,10 +88,22 @@ class _Slabs:
         second = np.where(pairs.second < free, second, first)
         lower = np.minimum(first, second)
         lower = np.where(np.abs(first - second) > 1, count - 1, lower)  # round the period
-        self.pair_of = np.argsort(lower, kind="stable").astype(np.int32)
+        # Within a slab in no order: rows in a row that share a body would wait for each other.
+        mixed = np.arange(len(lower), dtype=np.uint64) * np.uint64(2654435761) % np.uint64(2**32)
+        self.pair_of = np.lexsort((mixed, lower)).astype(np.int32)
         self.pair_start = _running(np.bincount(lower, minlength=count))
         self.body_of = np.argsort(slab[:free], kind="stable").astype(np.int32)
         self.body_start = _running(np.bincount(slab[:free], minlength=count))
+
+
+def _axis(x, cell):
+    """The direction to slice: a long one, along which bodies that follow each other lie close.
+
+    Then a slab is one piece of memory, and threads do not write into each other's cache lines.
+    """
+    extent = np.where(cell.period > 0.0, cell.period, np.ptp(x, axis=0))
+    hop = np.mean(np.abs(cell.nearest_image(np.diff(x, axis=0))), axis=0) if len(x) > 1 else extent
+    return int(np.argmin(np.where(extent >= 0.5 * np.max(extent), hop, np.inf)))
 
 
 def _sliced(x, free, low, period, reach):
