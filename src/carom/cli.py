@@ -1,5 +1,7 @@
 """The command ``carom``."""
 
+import math
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +12,20 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Mechanics with impacts: run the benchmark, list the models and the schemes.",
+    rich_markup_mode=None,
+    help="""Mechanics with impacts, from a file to a picture.
+
+    \b
+    carom models                          which problems are ready
+    carom run examples/settling.toml      run one that a file describes
+    carom run --resume settling.vtkhdf    go on with a run of spheres that was stopped
+    carom info settling.vtkhdf            what a result is
+    carom certify settling.vtkhdf         whether it is a solution
+    carom plot settling.vtkhdf            a picture of it
+    carom view settling.vtkhdf            look at it in a browser
+    """,
 )
+_CERTIFIED = 20_000_000  # spheres times records up to which a run is certified at its end
 
 
 @app.command()
@@ -73,15 +87,279 @@ def bench(
     typer.echo(f"\n{results.table()}\n\nresults in {path}, report in {report}")
 
 
+def _first_line(problem) -> str:
+    return " ".join(str(problem).split()) or type(problem).__name__
+
+
+@app.command()
+def run(
+    file: Annotated[Path | None, typer.Argument(help="The run: TOML, or Python.")] = None,
+    dt: Annotated[float | None, typer.Option(help="Step [s].")] = None,
+    t1: Annotated[float | None, typer.Option(help="End [s].")] = None,
+    scheme: Annotated[str | None, typer.Option(help="Such as Maury, 'Penalty(lam=1e-5)'.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Result: .nc, or .vtkhdf for spheres.")] = None,
+    every: Annotated[int | None, typer.Option(help="Steps between records.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the run that made this .vtkhdf file.")
+    ] = None,
+):
+    """Run what FILE describes; ends with the certificate and the file written.
+
+    Example: carom run examples/bouncing_ball.toml --dt 1e-4
+
+    FILE is TOML with the keys model or spheres, scheme, dt, t1, out, [parameters], [[walls]],
+    [record] (see examples/*.toml and docs/command.md), or Python that defines problem.
+    A run of spheres that was stopped in any way goes on with: carom run --resume FILE.vtkhdf
+
+    Exit codes: 0 done; 1 the run had to stop (its records are kept); 2 a mistake in the input;
+    3 the result is not a solution; 4 a file cannot be read or written; 130 interrupted.
+    """
+    from carom import runfile
+    from carom.progress import Progress
+
+    if (file is None) == (resume is None):
+        raise typer.BadParameter("give a FILE, or --resume with the file of a run to go on with")
+    if resume is not None:
+        if any(option is not None for option in (dt, t1, scheme, out, every)):
+            raise typer.BadParameter("--resume goes on as the run began: leave the options out")
+        plan = _resumed(resume)
+    else:
+        plan = runfile.read(file, scheme=scheme, dt=dt, t1=t1, out=out, every=every)
+    steps = max(1, math.ceil((plan.t1 - plan.t0) / plan.dt * (1 - 1e-12)))
+    typer.echo(f"{_what(plan)}: {steps} steps to t = {plan.t1:g}")
+    try:
+        with Progress(steps).shown() as progress:
+            sol = plan.solve(resume=resume is not None, progress=progress, throw=False)
+    except KeyboardInterrupt:
+        typer.echo(f"\ninterrupted{_how_to_go_on(plan)}", err=True)
+        raise typer.Exit(130) from None
+    if not plan.of_spheres:
+        _describe(plan)
+    typer.echo(f"\n{sol}")
+    verdict = _certificate(plan, sol)
+    size = plan.out.stat().st_size
+    typer.echo(f"\nwritten: {plan.out} ({size / 1e6:.3g} MB, {len(sol.t)} records)")
+    raise typer.Exit(1 if not sol.ok else 3 if verdict is False else 0)
+
+
+def _what(plan) -> str:
+    from carom.solution import scheme_text
+
+    return f"{scheme_text(plan.scheme)} on {getattr(plan.problem, 'name', plan.problem)}"
+
+
+def _resumed(path):
+    from carom import runfile
+    from carom.vtkhdf import Reader
+
+    if path.suffix != ".vtkhdf":
+        raise typer.BadParameter(
+            f"--resume {path}: only runs of spheres (.vtkhdf) are written as they go; run it again"
+        )
+    with Reader(path, empty=True) as found:
+        return runfile.from_description(found.description, path)
+
+
+def _how_to_go_on(plan):
+    if plan.of_spheres and plan.out.exists():
+        return f"; go on with: carom run --resume {plan.out}"
+    return "; nothing was written"
+
+
+def _describe(plan):
+    """Put into a netCDF file how it was made, so that ``carom certify`` can check it."""
+    import h5py
+
+    with h5py.File(plan.out, "r+") as h5:
+        h5.attrs["carom_run"] = plan.description
+
+
+def _certificate(plan, sol):
+    """Print the certificate; its verdict."""
+    import carom
+
+    if plan.of_spheres and len(sol) * len(plan.problem) > _CERTIFIED:
+        typer.echo(f"\nnot certified, for its size; see: carom certify {plan.out}")
+        return None
+    options = {} if plan.of_spheres else {"q0": plan.problem.q0, "v0": plan.problem.v0}
+    found = carom.certify(sol, **options)
+    typer.echo(f"\n{found}")
+    return found.ok
+
+
+def _loaded(path, problem=None):
+    """A saved result with the problem it is of: from a run file, or from what it says of itself."""
+    import carom
+    from carom import runfile
+    from carom.vtkhdf import Reader
+
+    if not path.exists():
+        raise carom.errors.RecordError(f"there is no file {str(path)!r}")
+    plan = None if problem is None else runfile.read(problem)
+    if path.suffix == ".vtkhdf":
+        with Reader(path) as found:
+            if plan is None and found.functions:
+                plan = runfile.from_description(found.description, path)
+        return carom.load(path, pile=None if plan is None else plan.problem), plan
+    import h5py
+
+    try:
+        sol = carom.load(path)
+        with h5py.File(path, "r") as h5:
+            description = h5.attrs.get("carom_run")
+    except (OSError, ValueError, KeyError) as problem:
+        raise carom.errors.RecordError(
+            f"{str(path)!r} is not a result saved by carom: {_first_line(problem)}"
+        ) from None
+    if plan is None and description is not None:
+        plan = runfile.from_description(str(description), path)
+    return sol, plan
+
+
+@app.command()
+def info(file: Annotated[Path, typer.Argument(help="A result (.nc, .vtkhdf), or a run file.")]):
+    """Say what is in FILE: how a run ended, how to go on with it, or what a run file will do."""
+    from carom import runfile
+
+    if file.suffix in (".toml", ".py"):
+        plan = runfile.read(file)
+        steps = math.ceil((plan.t1 - plan.t0) / plan.dt * (1 - 1e-12))
+        typer.echo(f"{_what(plan)}, {steps} steps of {plan.dt:g} s")
+        typer.echo(f"from t = {plan.t0:g} to {plan.t1:g} s, result in {plan.out}")
+        return
+    if file.suffix == ".vtkhdf":
+        _info_of_spheres(file)
+        return
+    typer.echo(str(_loaded(file)[0]))
+
+
+def _info_of_spheres(file):
+    from carom.status import text_of
+    from carom.vtkhdf import Reader
+
+    with Reader(file) as found:
+        rows, settings = found.frames, found.settings
+        last = rows[-1]
+        typer.echo(
+            f"{found.N} spheres in {found.dimension} dimensions, moved by {settings['scheme']}\n"
+            f"  step {last['step']} of {settings['steps']} of {settings['dt']:.4g} s, "
+            f"t = {rows['t'][0]:g} to {last['t']:g} s\n"
+            f"  {found.count} records, {file.stat().st_size / 1e6:.3g} MB\n"
+            f"  contacts at the end     {last['contacts']}\n"
+            f"  largest overlap         {rows['overlap'].max():.3g} m"
+        )
+        if not found.finished:
+            typer.echo(f"not finished; go on with: carom run --resume {file}")
+        else:
+            typer.echo(f"ended: {text_of(found.status)}")
+
+
+@app.command()
+def certify(
+    file: Annotated[Path, typer.Argument(help="A result: .nc or .vtkhdf.")],
+    problem: Annotated[
+        Path | None, typer.Option(help="The run file, where the result does not hold it.")
+    ] = None,
+):
+    """Check a saved result against the definition of a solution; exit code 3 if it is not one."""
+    import carom
+
+    sol, plan = _loaded(file, problem)
+    if file.suffix == ".vtkhdf":
+        found = carom.certify(sol)
+    elif plan is None:
+        raise carom.errors.RecordError(
+            f"{str(file)!r} does not say which problem it is of: give --problem RUN.toml"
+        )
+    else:
+        found = carom.certify(sol, plan.problem.system, q0=plan.problem.q0, v0=plan.problem.v0)
+    typer.echo(str(found))
+    raise typer.Exit(3 if found.ok is False else 0)
+
+
+@app.command()
+def plot(
+    file: Annotated[Path, typer.Argument(help="A result: .nc or .vtkhdf.")],
+    out: Annotated[Path | None, typer.Option(help="Picture: .png, .pdf, .svg.")] = None,
+    record: Annotated[int, typer.Option(help="Which record of spheres; -1 is the last.")] = -1,
+    forces: Annotated[bool, typer.Option(help="Spheres: draw the contact forces.")] = False,
+):
+    """Draw a result: motion and impulses against time, or one record of spheres."""
+    import matplotlib
+
+    import carom
+
+    matplotlib.use("Agg")
+    import numpy as np
+
+    sol, _ = _loaded(file)
+    if file.suffix == ".vtkhdf":
+        if not -len(sol) <= record < len(sol):
+            raise typer.BadParameter(f"--record {record}: there are {len(sol)} records")
+        axes = sol.plot(record=record, forces=forces)
+    else:
+        axes = sol.plot()
+    out = file.with_suffix(".png") if out is None else out
+    try:
+        np.ravel(axes)[0].figure.savefig(out, dpi=150)
+    except (OSError, ValueError) as problem:
+        raise carom.errors.RecordError(f"cannot write {str(out)!r}: {problem}") from None
+    typer.echo(f"written: {out}")
+
+
+@app.command()
+def view(
+    file: Annotated[Path, typer.Argument(help="A recording of spheres, .vtkhdf.")],
+    export: Annotated[Path | None, typer.Option(help="Write one HTML file instead.")] = None,
+    records: Annotated[int, typer.Option(help="The most records to show.")] = 200,
+    port: Annotated[int, typer.Option(help="0: any that is free.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+):
+    """Look at spheres in a browser: play, turn, cut, follow; works offline.
+
+    The page is served to this machine alone (127.0.0.1), until Ctrl-C.
+    """
+    from carom.view import page, serve
+
+    html = page(file, records)
+    if export is not None:
+        try:
+            export.write_text(html, encoding="utf-8")
+        except OSError as problem:
+            from carom.errors import RecordError
+
+            raise RecordError(f"cannot write {str(export)!r}: {problem.strerror}") from None
+        typer.echo(f"written: {export} ({len(html) / 1e6:.3g} MB)")
+        return
+    serve(html, port, browser, typer.echo)
+
+
 def main() -> None:
-    """Run the command; what a user did wrong is one line, not a traceback."""
-    from carom.errors import CaromError
+    """Run the command; what goes wrong is one line, not a traceback (CAROM_TRACEBACK=1 shows it).
+
+    Exit codes: 0 done; 1 a run had to stop; 2 a mistake in the input; 3 not a solution; 4 a file
+    cannot be read or written; 70 an error inside carom; 130 interrupted.
+    """
+    from carom.errors import CaromError, RecordError, RunError
 
     try:
         app()
     except CaromError as problem:
-        typer.echo(f"carom: {problem}", err=True)
-        sys.exit(2)
+        code = 4 if isinstance(problem, RecordError) else 1 if isinstance(problem, RunError) else 2
+        _leave(problem, str(problem), code)
+    except KeyboardInterrupt:
+        _leave(None, "interrupted", 130)
+    except Exception as problem:
+        kind = type(problem).__name__
+        where = " ".join(sys.argv[1:])
+        _leave(problem, f"{kind} while doing `{where}`: {_first_line(problem)}", 70)
+
+
+def _leave(problem, text, code):
+    if problem is not None and os.environ.get("CAROM_TRACEBACK"):
+        raise problem
+    typer.echo(f"carom: {text}", err=True)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

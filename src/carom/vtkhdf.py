@@ -457,7 +457,8 @@ def _newest(h5) -> tuple[bytes, int]:
 class Reader:
     """A recording, read record by record."""
 
-    def __init__(self, path):
+    def __init__(self, path, *, empty: bool = False):
+        """``empty``: whether a file without a record will do."""
         self.path = os.fspath(path)
         self.h5: Any = open_file(path)
         self.settings = json.loads(self.h5["carom"].attrs["settings"])
@@ -469,7 +470,8 @@ class Reader:
         self.finished = code != _UNFINISHED
         self.status = getattr(Status, NAMES[code]) if self.finished else Status.ok
         self.description = bytes(self.h5["carom/description"][:]).decode().strip()
-        if not self.count:
+        self.functions = json.loads(self.h5["carom/pile"].attrs["functions"])
+        if not self.count and not empty:
             raise RecordError(f"{self.path!r} has no record yet: the run was stopped at its start")
 
     def __enter__(self):
