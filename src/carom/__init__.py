@@ -1,6 +1,6 @@
 """Mechanics with impacts.  Every public name, once."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import carom._jax  # noqa: F401  (first: it sets up JAX)
 from carom import errors, models, spheres
@@ -21,7 +21,7 @@ from carom.spheres import Plane, Spheres
 from carom.status import Status
 from carom.system import Lagrangian, System
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from carom import study
 
 __all__ = [
