@@ -34,7 +34,7 @@ def solve_spheres(
     world = World(pile, dt)
     with enough_for(len(pile)), _bar(progress, steps) as show:
         run = _begun(world, scheme, t0, steps, marks, record)
-        with contextlib.closing(run.kept):
+        with contextlib.closing(run.kept), _interruptible():
             while run.step < steps and run.status is Status.ok:
                 run.advance()
                 show(run)
@@ -226,6 +226,17 @@ class _Run:
 
 def _wide(x):
     return np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
+
+
+@contextlib.contextmanager
+def _interruptible():
+    """Ctrl-C inside a compiled kernel comes out of it as a SystemError: say what it was."""
+    try:
+        yield
+    except SystemError as problem:
+        if isinstance(problem.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
 
 
 @contextlib.contextmanager
