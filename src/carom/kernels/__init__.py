@@ -7,8 +7,8 @@ only its own entries, and sums are taken over pieces of a fixed size, in a fixed
 
 import os
 
-# Threads that wait for each other spin for a tenth of a millisecond at most, then sleep.  Spinning on, as is
-# the default, makes a step five times as long on cores that are shared with other programs.  It has
-# an effect if nothing has loaded the OpenMP library before; a value of the user's own is kept.
+# Threads that wait for each other spin for a short while, then sleep.  Spinning on, which is the
+# default, makes a step five times as long on cores that are shared with other programs.  It has an
+# effect if nothing has loaded the OpenMP library before; a value of the user's own is kept.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "30000")
