@@ -383,3 +383,17 @@ def test_a_killed_command_is_gone_on_with(tmp_path):
     assert child.returncode == 130, said
     assert "carom run --resume pile.vtkhdf" in said
     assert "Traceback" not in said
+
+
+# ---- notebooks ----------------------------------------------------------------------------------
+
+
+def test_notebooks_show_tables(pile):
+    ball = carom.models.bouncing_ball(t1=0.5)
+    sol = carom.solve(ball.system, carom.Maury(), ball.q0, ball.v0, t1=0.5, dt=0.01)
+    for shown in (sol, carom.load(pile), carom.certify(sol)):
+        html = shown._repr_html_()
+        assert html.count("<tr>") == html.count("</tr>") > 3
+        assert ">=" not in html  # escaped
+    assert "<td>smallest gap</td>" in sol._repr_html_()
+    assert "<td>contacts at the end</td>" in carom.load(pile)._repr_html_()

@@ -179,6 +179,11 @@ class Solution(eqx.Module):
     def __str__(self) -> str:
         return summary(self)
 
+    def _repr_html_(self) -> str:
+        from carom.notebook import summary_html
+
+        return summary_html(str(self))
+
     def __repr__(self) -> str:
         return f"<Solution of {self.scheme}: t {self.t.shape}, q {self.q.shape}, {self.status}>"
 

@@ -104,6 +104,11 @@ class SpheresSolution:
             ]
         )
 
+    def _repr_html_(self) -> str:
+        from carom.notebook import summary_html
+
+        return summary_html(str(self))
+
     # What physicists ask for; each is (n,) or (n, ...) over the records.
 
     def kinetic_energy(self) -> np.ndarray:
