@@ -341,6 +341,34 @@ def test_a_full_tmpfs(tiny_disk, whole):
     assert sphere_run.same(sphere_run.contents(path), reference)
 
 
+def test_a_disk_that_cannot_be_written(tiny_disk, whole):
+    path = tiny_disk / "pile.vtkhdf"
+    moved(carom.Record(path, every=5), steps=5)
+    before = path.read_bytes()
+    subprocess.run(["mount", "-o", "remount,ro", tiny_disk], check=True)
+    for resume in (False, True):
+        with pytest.raises(errors.RecordError, match=r"cannot .*pile.vtkhdf.*[Rr]ead-only"):
+            moved(carom.Record(path, every=5, resume=resume), steps=5)
+    assert path.read_bytes() == before
+    assert len(carom.load(path)) == 2
+
+
+def test_one_writer_and_any_readers(whole, tmp_path):
+    """A file can be read while it is written, but not written twice."""
+    path, seen = tmp_path / "pile.vtkhdf", []
+
+    def look(run):
+        if run.step in (7, 12):
+            seen.append(len(carom.load(path)))
+            for resume in (False, True):
+                with pytest.raises(errors.RecordError, match="another run is writing it"):
+                    moved(carom.Record(path, every=5, resume=resume))
+
+    moved(carom.Record(path, every=5), progress=look)
+    assert seen == [2, 3]
+    assert sphere_run.same(sphere_run.contents(path), sphere_run.contents(whole[2]))
+
+
 def test_nowhere_to_write(tmp_path):
     with pytest.raises(errors.RecordError, match="does not exist or is read-only"):
         moved(carom.Record(tmp_path / "none" / "pile.vtkhdf"))

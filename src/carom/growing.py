@@ -15,6 +15,7 @@ Layouts: HDF5 File Format Specification 3.0, sections II.A (superblock), III.A.1
 IV.A.1 (object headers), IV.A.2.b, i, q (dataspace, layout, continuation).
 """
 
+import fcntl
 import os
 import struct
 from collections.abc import Callable
@@ -67,6 +68,8 @@ def create(path, columns: list[Column], fixed: Callable[[h5py.File], None]) -> N
         image.extend(tree.image(column))
     struct.pack_into("<Q", image, _END_OF_FILE, len(image))
     part = f"{os.fspath(path)}.part"
+    if os.path.exists(path):
+        _check_free(path)
     try:
         with open(part, "wb") as file:
             file.write(image)
@@ -205,6 +208,22 @@ def _reading(image):
     return lambda at, size: bytes(image[at : at + size])
 
 
+def _lock(file: int) -> None:
+    """Keep a second writer out (EAGAIN); readers are free.  The lock ends with the process."""
+    kind = getattr(fcntl, "F_OFD_SETLK", None)  # Linux; elsewhere nothing is locked
+    if kind is not None:
+        fcntl.fcntl(file, kind, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+
+
+def _check_free(path) -> None:
+    """OSError if a file is being written, or cannot be."""
+    file = os.open(path, os.O_RDWR)
+    try:
+        _lock(file)
+    finally:
+        os.close(file)
+
+
 class GrowingFile:
     """A file made by ``create``, open for writing."""
 
@@ -212,6 +231,11 @@ class GrowingFile:
         """``counter``: group and name of an int64 attribute that tells readers how far to look."""
         self.path, self.columns = os.fspath(path), {c.name: c for c in columns}
         self._file = os.open(path, os.O_RDWR)
+        try:
+            _lock(self._file)
+        except OSError:
+            os.close(self._file)
+            raise
         with h5py.File(path, "r", locking=False) as file:
             self._rows = {c.name: _address_of_rows(self._read, file[c.name]) for c in columns}
             self._trees = {c.name: self._tree(c, file[c.name]) for c in columns}

@@ -104,7 +104,8 @@ class Recording:
                 f"{'differs' if len(differ) == 1 else 'differ'}. Give the same problem, scheme, "
                 "dt, t1 and record, or start anew in another file"
             )
-        recording = Recording(path, layout, world.dt)
+        with _said(path, "go on in"):
+            recording = Recording(path, layout, world.dt)
         if count:
             recording.count, recording.last_step = count, int(rows["step"][-1])
             recording.contacts = int(rows["first_contact"][-1] + rows["contacts"][-1])
@@ -276,6 +277,8 @@ class _said:
         remedy = "choose another path, or make this one writable"
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "free some space"
+        if problem.errno == errno.EAGAIN:
+            why, remedy = "another run is writing it", "choose another path"
         text = f"cannot {self.doing} {self.path!r}: {why}"
         if self.intact is not None:
             text += f". The {self.intact} records before are intact"
@@ -385,9 +388,9 @@ def open_file(path) -> Any:
 
 def _mend(path: str) -> None:
     """Cut a file that lost its end back to the records that are whole."""
-    size = os.path.getsize(path)
     with open(path, "rb") as raw:
         head = raw.read(48)
+        size = os.fstat(raw.fileno()).st_size  # after the head: a run may be writing
     if head[:9] != b"\x89HDF\r\n\x1a\n\0" or len(head) < 48:
         return  # not a file of ours
     (end,) = struct.unpack_from("<Q", head, 40)

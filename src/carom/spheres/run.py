@@ -69,7 +69,11 @@ def _begun(world, scheme, t0, steps, marks, record) -> "_Run":
         run.kept.close()
     check_overlap(world, t0)
     run.kept = Recording.start(record.path, world, scheme, t0, steps, marks, record.description)
-    return run.started()
+    try:
+        return run.started()
+    except BaseException:
+        run.kept.close()
+        raise
 
 
 class _InMemory:
