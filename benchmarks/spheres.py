@@ -79,7 +79,6 @@ def growth(quick):
         f"{'sweeps':>7} {'overlap':>9} {'B/sphere':>9}"
     )
     cases = [(1_000, 500), (10_000, 500), (100_000, 300)]
-    Stepper(pile(100, 1e-4)).run(20)  # compiles
     previous = None
     for N, fall in cases[: 2 if quick else 3]:
         before = memory()
@@ -305,6 +304,7 @@ def main():
         f"carom on {platform.machine()}, {cores} cores, Numba {numba.__version__}, "
         f"{numba.get_num_threads()} threads"
     )
+    Stepper(pile(100, 1e-4)).run(20)  # compiles
     for name in options.only:
         SECTIONS[name](options.quick)
 

@@ -1,5 +1,8 @@
 """Spheres: known answers, identities, and what must be refused."""
 
+import importlib.util
+from pathlib import Path
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -402,6 +405,28 @@ def test_hopper_and_drum_start():
     ):
         sol = carom.solve(pile, carom.Maury(), t1=0.1, dt=5e-3)
         assert sol.stats.overlap <= 2e-8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("hopper", {"N": 150, "t1": 0.3}),
+        ("drum", {"N": 100, "t1": 0.3}),
+        ("jamming", {"N": 100, "fraction": 0.5, "t1": 2.0}),
+    ],
+)
+def test_examples(name, options, tmp_path):
+    """Each of the three examples, smaller: no overlap beyond the tolerance, and a picture."""
+    path = Path(__file__).parent.parent / "examples" / f"spheres_{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sol = module.main(tmp_path, **options)
+    assert sol.stats.overlap <= 1.6 * sol.pile.tolerance * sol.pile.smallest
+    assert (tmp_path / f"spheres_{name}.png").stat().st_size > 5_000
 
 
 # ---- errors -------------------------------------------------------------------------------------
