@@ -111,8 +111,17 @@ def test_spheres(carom_does, tmp_path, pile):
     assert carom_does("certify", "pile.vtkhdf")[0] == 0
     assert carom_does("plot", "pile.vtkhdf", "--forces")[0] == 0
     assert carom_does("plot", "pile.vtkhdf", "--record", "99")[0] == 2
+    assert carom_does("plot", "pile.vtkhdf", "--out", "pile.gif")[0] == 0
+    assert frames_of("pile.gif") == 6
     code, said, _ = carom_does("run", "--resume", "pile.vtkhdf")  # finished: nothing is left to do
     assert (code, "a solution" in said or "not fully checked" in said) == (0, True)
+
+
+def frames_of(path):
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        return picture.n_frames
 
 
 def test_stopped_and_resumed(carom_does, tmp_path, pile, monkeypatch):

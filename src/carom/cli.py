@@ -280,7 +280,10 @@ def certify(
 @app.command()
 def plot(
     file: Annotated[Path, typer.Argument(help="A result: .nc or .vtkhdf.")],
-    out: Annotated[Path | None, typer.Option(help="Picture: .png, .pdf, .svg.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Picture (.png, .pdf, .svg); of spheres, moving: .gif, .mp4, .html."),
+    ] = None,
     record: Annotated[int, typer.Option(help="Which record of spheres; -1 is the last.")] = -1,
     forces: Annotated[bool, typer.Option(help="Spheres: draw the contact forces.")] = False,
 ):
@@ -293,6 +296,14 @@ def plot(
     import numpy as np
 
     sol, _ = _loaded(file)
+    if out is not None and out.suffix in (".gif", ".mp4", ".html"):
+        from carom.animate import animate_spheres
+
+        if file.suffix != ".vtkhdf":
+            raise typer.BadParameter(f"--out {out}: moving pictures are of spheres, .vtkhdf")
+        animate_spheres(sol, out, forces=forces)
+        typer.echo(f"written: {out}")
+        return
     if file.suffix == ".vtkhdf":
         if not -len(sol) <= record < len(sol):
             raise typer.BadParameter(f"--record {record}: there are {len(sol)} records")
