@@ -36,7 +36,7 @@ def animate_spheres(sol, path, *, forces: bool = False, seconds: float = 8.0) ->
             path.write_text(moving.to_jshtml(), encoding="utf-8")
         else:
             writer = "ffmpeg" if path.suffix == ".mp4" else "pillow"
-            moving.save(path, writer=writer, dpi=80, fps=1000.0 / interval)
+            moving.save(path, writer=writer, dpi=80, fps=max(1, round(1000.0 / interval)))
     except OSError as problem:
         raise RecordError(f"cannot write {str(path)!r}: {problem}") from None
     finally:
