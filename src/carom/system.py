@@ -189,7 +189,7 @@ class _ByIdentity:
         return self.function(*arguments)
 
 
-def _hashable(function):
+def _hashable(function) -> Any:
     """The function, wrapped where it is an object that does not hash (a dataclass with arrays)."""
     if isinstance(function, eqx.Module):
         return function
