@@ -89,7 +89,8 @@ def certify_arrays(
     """
     if np.size(t) < 2:
         raise ShapeError(f"t has shape {np.shape(t)}; a motion has two records or more")
-    options = Options(f"{np.size(t)} records", None, resolution, tolerance)
+    resolution = None if resolution is None else float(resolution)
+    options = Options(f"{np.size(t)} records", None, resolution, float(tolerance))
     return _certificate(system, (t, q, v, impulse), q0, v0, options)
 
 
@@ -99,13 +100,13 @@ def _scales(scheme, system, resolution, tolerance) -> tuple[float | None, float]
         integrates = isinstance(scheme, EventDriven | Penalty)
         tolerance = max(_ROUNDING, float(scheme.rtol)) if integrates else _ROUNDING
     if resolution is not None or not isinstance(scheme, Penalty):
-        return resolution, tolerance
+        return None if resolution is None else float(resolution), float(tolerance)
     if any(isinstance(x, Tracer) for x in (scheme.lam, scheme.duration)):
         raise RecordError(
             "lam, or the duration of a contact, was an argument of vmap or jit and is not kept: "
             "certify(sol, system, resolution=duration)"
         )
-    return float(scheme.contact_duration(system)), tolerance
+    return float(scheme.contact_duration(system)), float(tolerance)
 
 
 def _certificate(system, arrays, q0, v0, options) -> Certificate:
