@@ -111,7 +111,7 @@ def accept(problem, names, all_steps, refused=()):
 # motion within one step, the force and the push of that step do not quite balance.
 REFUSED = {
     "stack dropped": [("Penalty, fixed steps", 1009)],
-    "cradle": [("Penalty, fixed steps", 1009)],
+    "cradle": [("Penalty, fixed steps", 1009), ("Penalty, fixed steps", 8009)],
     "rocking block": [("Penalty, fixed steps", 307)],
 }
 

@@ -174,14 +174,16 @@ class Measured:
     def small_v(self):
         """(m,) a velocity that is rounding.
 
-        A position to ``tolerance`` may be divided by h, or by the time in which a yielding wall
-        turns a motion; in a contact, bounces that move a position by less than that may be left
-        out, and their velocity is (2 a dq)^1/2.
+        A position to ``tolerance`` may be divided by h, in a contact with a yielding wall by the
+        time in which it turns a motion; bounces that move a position by less than that may be left
+        out of a contact, and their velocity is (2 a dq)^1/2.
         """
         dq = self.tolerance * np.max(self.norm.velocity(self.q))
         a = np.maximum(*ends(self.norm.velocity(self.at.a)))
         bounce = np.where(self.quiet, 0.0, np.sqrt(2.0 * a * dq))
-        turn = self.H if self.resolution is None else np.minimum(self.H, self.resolution / np.pi)
+        turn = self.H
+        if self.resolution is not None:
+            turn = np.where(self.quiet, turn, np.minimum(turn, self.resolution / np.pi))
         return self.tolerance * self.size_v + dq / np.maximum(turn, 1e-300) + bounce
 
     @cached_property
