@@ -139,6 +139,20 @@ def test_every_scheme_on_every_model_is_accepted(title):
     accept(problem, schemes_for(problem), (307, 1009, 8009), REFUSED.get(title, ()))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("title", sorted(SHORT_STEPS))
+def test_models_that_need_short_steps_are_accepted(title):
+    """Known limit: a yielding wall under the bumps of nonunique is refused."""
+    problem = models.elastic_bar(elements=20) if title == "elastic_bar" else models.nonunique()
+    schemes = schemes_for(problem)
+    names = [*SCHEMES, "EventDriven", *(["Penalty"] if title == "elastic_bar" else [])]
+    for name in names:
+        certificate = certify(
+            solved(problem, schemes[name], 1249 if title == "elastic_bar" else 40009)
+        )
+        assert certificate.ok, f"{name}\n{certificate}"
+
+
 def test_what_a_scheme_says_of_itself_is_used():
     """The tolerance of an integrator, the duration of a contact; a file or vmap forgets them."""
     problem = models.bouncing_ball(e=0.5, t1=1.0)
