@@ -9,7 +9,7 @@ from jax import Array
 
 from carom.checks import check_shapes
 from carom.derivatives import no_derivative_where
-from carom.schemes.scheme import Report, Scheme, State, contact_status, rebound
+from carom.schemes.scheme import Report, Scheme, State, rebound
 from carom.solution import Stats
 from carom.status import Status, failing, first_failure
 from carom.system import Contacts, System
@@ -99,7 +99,7 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
             failing(jnp.any((e < 0.0) | (e > 1.0)), Status.restitution),
             failing(~(jnp.all(jnp.isfinite(q0)) & jnp.all(jnp.isfinite(v0))), Status.nonfinite),
             failing(jnp.any(contacts.gap < -tolerance), Status.outside),
-            contact_status(metric, contacts, closed, impact.point),
+            contacts.status(metric, closed, impact.point),
             impact.status,
         ),
     )

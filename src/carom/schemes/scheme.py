@@ -67,8 +67,3 @@ def rebound(world, metric, contacts, v: Array, active: Array) -> Projection:
     before = contacts.velocity(v)
     b = contacts.rate + world.restitutions(before.shape[0]) * before
     return world.project(metric, v, contacts, b, active)
-
-
-def contact_status(metric, contacts, active: Array, point: Array) -> Status:
-    """What can be wrong with the data of a step, most fundamental first."""
-    return contacts.status(metric, active, point)
