@@ -141,6 +141,14 @@ def test_two_dof_through_three_impacts():
     assert np.max(np.abs(jacobian(X2) - expected)[:-1] / scale[:-1]) < 1e-7
 
 
+@pytest.mark.slow
+def test_grad_of_two_dof_through_three_impacts():
+    """jax.grad of the last position, against differences."""
+    both = jax.jit(jax.value_and_grad(lambda x: pendulum(x)[0]))
+    expected = differences(lambda x: both(x)[0][None], X2, 1e-4)[0]
+    assert np.max(np.abs(both(X2)[1] - expected)) < 1e-7 * np.max(np.abs(expected))
+
+
 # --- lasting contact -----------------------------------------------------------------------------
 
 
