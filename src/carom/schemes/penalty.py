@@ -1,5 +1,6 @@
 """The penalty method of Paoli and Schatzman: a viscoelastic wall."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -121,7 +122,16 @@ class Penalty(Scheme):
 
     def _fixed(self, wall, loop, h):
         method = RungeKutta("Dopri5")
-        return jax.lax.fori_loop(0, self.substeps, lambda _, s: wall.substep(method, s, h), loop)
+
+        def substep(_, s):
+            whole, several = wall.substep(method, s, h)
+            if wall.split(s.y)[2].shape[0] < 2:
+                return whole
+            # under vmap a member without such contacts turns no time here
+            resolved = self._adaptive(wall, s, jnp.where(several, s.t + h, s.t))
+            return jax.tree_util.tree_map(partial(jnp.where, several), resolved, whole)
+
+        return jax.lax.fori_loop(0, self.substeps, substep, loop)
 
     def _wall(self, world, d):
         e = world.common_restitution()
@@ -202,7 +212,10 @@ class _Wall(eqx.Module):
         return jnp.concatenate([v, a, push])
 
     def substep(self, method, s, h):
-        """(5): without the wall, then along the depth as the wall changes it."""
+        """(5): without the wall, then along the depth as the wall changes it.
+
+        And whether several gaps push on the way: x / |x| then turns, and (5) does not hold.
+        """
         (q, v, push), t1 = self.split(s.y), s.t + h
         q1, v1, _ = self.split(method.step(self.free_rate, s.t, s.y, h)[0])
         metric, metric1 = self.world.metric(q), self.world.metric(q1)
@@ -224,13 +237,15 @@ class _Wall(eqx.Module):
         kicked = jnp.where(touched, found.u - u1, 0.0)
         overlap = -product(P1.contacts.rows, normal) * (share > 0.0)  # of each gap, for one of y
         deepest = jnp.where(touched, found.deepest, 0.0) * jnp.max(overlap, initial=0.0)
-        y1 = jnp.concatenate([q1 + moved * normal, v1 + kicked * normal, push - kicked * share])
+        q1, v1 = q1 + moved * normal, v1 + kicked * normal
+        y1 = jnp.concatenate([q1, v1, push - kicked * share])
+        several = jnp.sum((P.lam > 0.0) | (P1.lam > 0.0) | (self.world.gaps(t1, q1) < 0.0)) > 1
         status = first_failure(
             failing(~metric1.ok(), Status.mass),
             failing(~jnp.all(jnp.isfinite(y1)), Status.nonfinite),
             P1.status,
         )
-        return _Loop(
+        new = _Loop(
             t1,
             y1,
             s.h,
@@ -238,6 +253,7 @@ class _Wall(eqx.Module):
             s.turns + 1,
             first_failure(s.status, status),
         )
+        return new, several
 
     def reach(self, t, y):
         """The longest step that does not run into a contact unseen."""
