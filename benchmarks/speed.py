@@ -28,6 +28,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import carom
+from carom.bench.outside import siconos_ball, siconos_python
 
 HERE = Path(__file__).parent
 
@@ -497,30 +498,21 @@ def equal_error_row(level, best, choice):
 # --- 6. Siconos ----------------------------------------------------------------------------------
 
 
-def system_python():
-    """A system Python that has Siconos, or None."""
-    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
-    test = [python, "-c", "import siconos.kernel"]
-    found = python and subprocess.run(test, capture_output=True).returncode == 0
-    return python if found else None
-
-
 def siconos(quick):
     """Bouncing ball, Moreau: carom recording every step, and Siconos."""
     steps, dt = (3_000 if quick else 30_000), 1e-4
-    python = system_python()
+    python = siconos_python()
     if python is None:
         print("\n6. Siconos: not installed (apt install python3-siconos)")
         return None
     call = solver(ball(), carom.Moreau(), [1.0], [0.0], 0.0, steps, dt)
-    command = [python, HERE / "siconos_ball.py", str(steps), str(dt)]
-    ours, theirs = math.inf, []
+    data = {"q0": 1.0, "v0": 0.0, "weight": -9.81, "e": 0.8, "t1": steps * dt, "steps": steps}
+    ours, theirs, nothing = math.inf, [], []
     for _ in range(3):
         ours = min(ours, best_times({"carom": call}, 3)["carom"] / steps * 1e6)
-        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        theirs.append(json.loads(output.strip().splitlines()[-1]))
-    recorded = min(run["recorded_us"] for run in theirs)
-    bare = min(run["unrecorded_us"] for run in theirs)
+        theirs.append(siconos_ball(python, data))
+        nothing.append(siconos_ball(python, data | {"record": False}))
+    recorded, bare = (min(r["wall"] for r in runs) / steps * 1e6 for runs in (theirs, nothing))
     table(
         f"6. Bouncing ball, e = 0.8, {steps:,} steps [us/step] (no target; Siconos / carom)",
         ["program", "us/step", "Siconos / carom"],
@@ -535,7 +527,7 @@ def siconos(quick):
         ],
     )
     q = float(call().q[-1, 0])
-    print(f"  q at {steps * dt:g}: carom {q:.6f}, Siconos {theirs[0]['q']:.6f}")
+    print(f"  q at {steps * dt:g}: carom {q:.6f}, Siconos {theirs[0]['path'][-1][1]:.6f}")
     return {"carom_us": ours, "siconos_recorded_us": recorded, "siconos_unrecorded_us": bare}
 
 

@@ -122,6 +122,18 @@ def siconos_python() -> str | None:
     return None
 
 
+def siconos_ball(python: str, data: dict) -> dict:
+    """What siconos_ball.py prints for ``data``, run by ``python``."""
+    done = subprocess.run(
+        [python, str(Path(__file__).with_name("siconos_ball.py")), json.dumps(data)],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise OutsideError(f"Siconos failed: {done.stderr.strip().splitlines()[-1:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def _siconos(problem, size):
     if problem.name != "bouncing_ball":
         raise OutsideError("the example for Siconos covers the bouncing ball only")
@@ -137,14 +149,7 @@ def _siconos(problem, size):
         "t1": problem.t1,
         "steps": int(size),
     }
-    done = subprocess.run(
-        [python, str(Path(__file__).with_name("siconos_ball.py")), json.dumps(data)],
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode != 0:
-        raise OutsideError(f"Siconos failed: {done.stderr.strip().splitlines()[-1:]}")
-    out = json.loads(done.stdout.splitlines()[-1])
+    out = siconos_ball(python, data)
     path = np.array(out["path"])
     return Motion(
         t=path[:, 0],
