@@ -41,6 +41,7 @@ class Column:
     inner: tuple[int, ...]  # shape of a row
     chunk: int  # rows of a chunk
     most: int  # rows that will ever come
+    bounded: bool = False  # whether readers are told the most there can be
 
     @property
     def row_bytes(self) -> int:
@@ -90,7 +91,7 @@ def _empty(columns, fixed) -> bytes:
             file.create_dataset(
                 c.name,
                 shape=(0, *c.inner),
-                maxshape=(None, *c.inner),
+                maxshape=(c.most if c.bounded else None, *c.inner),
                 chunks=(c.chunk, *c.inner),
                 dtype=c.dtype,
             )
@@ -313,6 +314,16 @@ class GrowingFile:
             self._in_use[name] = chunks
             self.put(self._rows[name], struct.pack("<Q", number))
         self.put(self._counter, struct.pack("<q", count))
+
+    def rows_within(self, name: str, size: int) -> int:
+        """How many rows of a column lie whole in the first ``size`` bytes."""
+        column = self.columns[name]
+        (rows,) = struct.unpack("<Q", self._read(self._rows[name], 8))
+        for k, at in enumerate(self._children[name]):
+            if at + column.chunk * column.row_bytes > size:
+                inside = max(0, size - at) // column.row_bytes
+                return min(rows, k * column.chunk + inside)
+        return rows
 
     def close(self) -> None:
         """Release the file."""

@@ -42,6 +42,10 @@ class Status(eqx.Enumeration):
         "the fixed point of the implicit force does not contract: take a smaller dt, or ask for "
         "Newton's method with newton=True"
     )
+    unfinished = (
+        "the run was stopped before its end: go on with `carom run --resume FILE`, or with "
+        "Record(path, resume=True)"
+    )
 
 
 _EXCEPTIONS = {
@@ -53,6 +57,7 @@ _EXCEPTIONS = {
     "infeasible": errors.InfeasibleError,
     "unconverged": errors.ConvergenceError,
     "contraction": errors.ContractionError,
+    "unfinished": errors.RecordError,
 }
 
 

@@ -13,11 +13,8 @@ A record is written as soon as it is made, and counted last (growing.py): a run 
 leaves a file with all records before, and memory does not grow with their number.
 """
 
-import errno
-import hashlib
 import json
 import os
-import struct
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +24,7 @@ import numpy as np
 
 from carom.errors import RecordError
 from carom.growing import Column, GrowingFile, create
+from carom.recording import SLOT_HEAD, check_same, hashes, lost_end, newest, said, slot
 from carom.schemes.named import scheme_of_text
 from carom.spheres import checkpoint
 from carom.spheres import walls as wall_kinds
@@ -57,8 +55,6 @@ _TOUCHING = 10  # contacts between spheres, per sphere, at most; no packing has 
 # [1] G. Kuperberg, O. Schramm, Average kissing numbers for non-congruent sphere packings,
 #     Math. Res. Lett. 1 (1994) 339-344: below 14.93 / 2.
 _CHUNK_BYTES = 2**16  # at least, where records are smaller
-_SLOT = struct.Struct("<8sqqI")  # mark, record, length, checksum
-_MARK = b"carom ck"
 _UNFINISHED = -1
 
 
@@ -84,7 +80,7 @@ class Recording:
             "version": 1,
         }
         times = t0 + np.array(sorted(marks)) * world.dt
-        with _said(path, "begin"):
+        with said(path, "begin"):
             create(path, layout.columns, lambda h5: layout.fill(h5, times, settings, description))
             return Recording(path, layout, world.dt)
 
@@ -97,14 +93,8 @@ class Recording:
             state, count = _newest(h5)
             rows = h5["carom/frames"][:count]
         now = _parts(world, scheme, t0, steps, marks)
-        differ = [name for name in now if now[name] != before.get(name)]
-        if differ:
-            raise RecordError(
-                f"{os.fspath(path)!r} is of another run: {', '.join(differ)} "
-                f"{'differs' if len(differ) == 1 else 'differ'}. Give the same problem, scheme, "
-                "dt, t1 and record, or start anew in another file"
-            )
-        with _said(path, "go on in"):
+        check_same(path, before, now)
+        with said(path, "go on in"):
             recording = Recording(path, layout, world.dt)
         if count:
             recording.count, recording.last_step = count, int(rows["step"][-1])
@@ -113,7 +103,7 @@ class Recording:
 
     def add(self, frame: Frame, run) -> None:
         """Write a record, and the state of the run that made it."""
-        with _said(self.path, f"write record {self.count} (t = {frame.t:g})", self.count):
+        with said(self.path, f"write record {self.count} (t = {frame.t:g})", self.count):
             k, N = self.count, len(frame.x)
             columns = _point_columns(frame, self.dt)
             contacts = _contact_rows(frame.contacts)
@@ -156,12 +146,11 @@ class Recording:
 
     def _save_state(self, k, run):
         data = b"" if run.step == 0 else checkpoint.saved(run)  # from 0 one starts anew
-        head = _SLOT.pack(_MARK, k, len(data), zlib.crc32(data))
-        self.file.write_part("carom/checkpoint", k % 2, head + data)
+        self.file.write_part("carom/checkpoint", k % 2, slot(k, data))
 
     def solution(self, run) -> "RecordedSpheres":
         """What was kept, and how the run ended."""
-        with _said(self.path, "end", self.count):
+        with said(self.path, "end", self.count):
             self._put("carom/status", 0, np.array([NAMES.index(name_of(run.status))], "<i8"))
         return RecordedSpheres(self.path, run.world.pile, run.scheme)
 
@@ -180,7 +169,7 @@ class _Layout:
         touching = self.N * (_TOUCHING + self.W)
         together = max(1, min(records, _CHUNK_BYTES // (24 * self.N)))  # records of a chunk
         rows, chunk = records * self.N, together * self.N
-        slot = _SLOT.size + checkpoint.most_bytes(self.N, obstacles, touching)
+        room = SLOT_HEAD + checkpoint.most_bytes(self.N, obstacles, touching)
         self.columns = [
             Column("VTKHDF/Points", _FLOAT, (3,), chunk, rows),
             *(
@@ -188,7 +177,7 @@ class _Layout:
                 for name, inner in _POINT_DATA.items()
             ),
             Column("carom/contacts", _CONTACT, (), max(4 * self.N, 1024), records * touching),
-            Column("carom/checkpoint", np.dtype("u1"), (slot,), 1, 2),
+            Column("carom/checkpoint", np.dtype("u1"), (room,), 1, 2),
         ]
 
     def fill(self, h5, times, settings, description):
@@ -261,31 +250,6 @@ def _wide(x):
     return np.ascontiguousarray(np.pad(x, ((0, 0), (0, 3 - x.shape[1]))), float)
 
 
-class _said:
-    """What the system says about a file, as a message with a remedy."""
-
-    def __init__(self, path, doing, intact=None):
-        self.path, self.doing, self.intact = os.fspath(path), doing, intact
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, problem, trace):
-        if not isinstance(problem, OSError):
-            return
-        why = problem.strerror or str(problem)
-        remedy = "choose another path, or make this one writable"
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "free some space"
-        if problem.errno == errno.EAGAIN:
-            why, remedy = "another run is writing it", "choose another path"
-        text = f"cannot {self.doing} {self.path!r}: {why}"
-        if self.intact is not None:
-            text += f". The {self.intact} records before are intact"
-            remedy += ", and go on with Record(path, resume=True) or `carom run --resume FILE`"
-        raise RecordError(f"{text}; {remedy}") from problem
-
-
 # ---- what a run is ------------------------------------------------------------------------------
 
 
@@ -308,14 +272,7 @@ def _parts(world, scheme, t0, steps, marks) -> dict[str, str]:
         "t0, t1 or dt": [t0, world.dt, steps],
         "what is recorded": np.array(sorted(marks)),
     }
-    return {name: _hash(value) for name, value in parts.items()}
-
-
-def _hash(value) -> str:
-    found = hashlib.sha256()
-    for item in value if isinstance(value, list) else [value]:
-        found.update(item.encode() if isinstance(item, str) else np.asarray(item).tobytes())
-    return found.hexdigest()[:16]
+    return hashes(parts)
 
 
 def _functions(pile: Spheres) -> Iterator[str]:
@@ -388,15 +345,8 @@ def open_file(path) -> Any:
 
 def _mend(path: str) -> None:
     """Cut a file that lost its end back to the records that are whole."""
-    with open(path, "rb") as raw:
-        head = raw.read(48)
-        size = os.fstat(raw.fileno()).st_size  # after the head: a run may be writing
-    if head[:9] != b"\x89HDF\r\n\x1a\n\0" or len(head) < 48:
-        return  # not a file of ours
-    (end,) = struct.unpack_from("<Q", head, 40)
-    if size >= end:
+    if lost_end(path) is None:
         return
-    os.truncate(path, end)  # zeros for what is lost
     h5: Any = h5py.File(path, "r", locking=False)
     with h5:
         if "carom/frames" not in h5:
@@ -447,14 +397,7 @@ def _whole(h5, k) -> bool:
 
 def _newest(h5) -> tuple[bytes, int]:
     """The newest state that is whole, and the number of records up to it."""
-    count = int(h5["VTKHDF/Steps"].attrs["NSteps"])
-    found = b"", 0
-    for slot in h5["carom/checkpoint"]:
-        mark, k, length, checksum = _SLOT.unpack(slot[: _SLOT.size].tobytes())
-        data = slot[_SLOT.size : _SLOT.size + length].tobytes() if mark == _MARK else b""
-        if data and found[1] <= k < count and zlib.crc32(data) == checksum:
-            found = data, k + 1
-    return found
+    return newest(h5["carom/checkpoint"], int(h5["VTKHDF/Steps"].attrs["NSteps"]))
 
 
 class Reader:
@@ -471,7 +414,7 @@ class Reader:
         self.frames = self.h5["carom/frames"][: self.count]
         code = int(self.h5["carom/status"][0])
         self.finished = code != _UNFINISHED
-        self.status = getattr(Status, NAMES[code]) if self.finished else Status.ok
+        self.status = getattr(Status, NAMES[code]) if self.finished else Status.unfinished
         self.description = bytes(self.h5["carom/description"][:]).decode().strip()
         self.functions = json.loads(self.h5["carom/pile"].attrs["functions"])
         if not self.count and not empty:

@@ -1,0 +1,98 @@
+"""What the recordings of a System (netcdf.py) and of Spheres (vtkhdf.py) have in common.
+
+A file grows by pieces (growing.py).  With each piece the state of the run goes into one of two
+slots in turn, under the number of the piece; the counter of the file is raised last.  So whatever
+stops the writer, a slot whose number is below the counter holds a state whose rows are all there.
+"""
+
+import errno
+import hashlib
+import os
+import struct
+import zlib
+
+import numpy as np
+
+from carom.errors import RecordError
+
+_SLOT = struct.Struct("<8sqqI")  # mark, piece, length, checksum
+_MARK = b"carom ck"
+SLOT_HEAD = _SLOT.size
+
+
+class said:
+    """What the system says about a file, as a message with a remedy."""
+
+    def __init__(self, path, doing, intact=None):
+        self.path, self.doing, self.intact = os.fspath(path), doing, intact
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, problem, trace):
+        if not isinstance(problem, OSError):
+            return
+        why = problem.strerror or str(problem)
+        remedy = "choose another path, or make this one writable"
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "free some space"
+        if problem.errno == errno.EAGAIN:
+            why, remedy = "another run is writing it", "choose another path"
+        text = f"cannot {self.doing} {self.path!r}: {why}"
+        if self.intact is not None:
+            text += f". The {self.intact} records before are intact"
+            remedy += ", and go on with Record(path, resume=True) or `carom run --resume FILE`"
+        raise RecordError(f"{text}; {remedy}") from problem
+
+
+def slot(piece: int, data: bytes) -> bytes:
+    """A state as it is written into slot ``piece % 2``."""
+    return _SLOT.pack(_MARK, piece, len(data), zlib.crc32(data)) + data
+
+
+def newest(slots, counter: int) -> tuple[bytes, int]:
+    """The newest whole state below the counter, and the number of pieces up to it."""
+    found = b"", 0
+    for kept in slots:
+        mark, k, length, checksum = _SLOT.unpack(kept[:SLOT_HEAD].tobytes())
+        data = kept[SLOT_HEAD : SLOT_HEAD + length].tobytes() if mark == _MARK else b""
+        if data and found[1] <= k < counter and zlib.crc32(data) == checksum:
+            found = data, k + 1
+    return found
+
+
+def hashes(parts: dict) -> dict[str, str]:
+    """A hash of each thing that must be the same for a run to go on."""
+    return {name: _hash(value) for name, value in parts.items()}
+
+
+def _hash(value) -> str:
+    found = hashlib.sha256()
+    for item in value if isinstance(value, list) else [value]:
+        found.update(item.encode() if isinstance(item, str) else np.asarray(item).tobytes())
+    return found.hexdigest()[:16]
+
+
+def check_same(path, before: dict[str, str], now: dict[str, str]) -> None:
+    """Refuse to go on with another run."""
+    differ = [name for name in now if now[name] != before.get(name)]
+    if differ:
+        raise RecordError(
+            f"{os.fspath(path)!r} is of another run: {', '.join(differ)} "
+            f"{'differs' if len(differ) == 1 else 'differ'}. Give the same problem, scheme, "
+            "dt, t1 and record, or start anew in another file"
+        )
+
+
+def lost_end(path: str) -> int | None:
+    """The size of a file that is shorter than it says, made as long again by zeros; or None."""
+    with open(path, "rb") as raw:
+        head = raw.read(48)
+        size = os.fstat(raw.fileno()).st_size  # after the head: a run may be writing
+    if head[:9] != b"\x89HDF\r\n\x1a\n\0" or len(head) < 48:
+        return None  # not a file of ours
+    (end,) = struct.unpack_from("<Q", head, 40)
+    if size >= end:
+        return None
+    os.truncate(path, end)
+    return size
