@@ -195,11 +195,6 @@ class _Wall(eqx.Module):
     def nearest(self, metric, t, q):
         return nearest(self.world, metric, t, q, tolerance=1e-13, iterations=50)
 
-    def free_rate(self, t, y):
-        q, v, push = self.split(y)
-        a = self.world.metric(q).solve(self.world.forces(t, q, v))
-        return jnp.concatenate([v, a, jnp.zeros_like(push)])
-
     def rate(self, t, y):
         q, v, _ = self.split(y)
         metric = self.world.metric(q)
@@ -214,10 +209,43 @@ class _Wall(eqx.Module):
     def substep(self, method, s, h):
         """(5): without the wall, then along the depth as the wall changes it.
 
-        And whether several gaps push on the way: x / |x| then turns, and (5) does not hold.
+        Twice where the wall acts: the force is taken along the motion that the push of the first
+        time leaves, not along the one without the wall.  And whether several gaps push on the way:
+        x / |x| then turns, and (5) does not hold.
         """
+        push = self.split(s.y)[2]
+
+        def turn(carried):
+            _, force, turns = carried
+            new, several = self._along(method, s, h, force)
+            force = (self.split(new.y)[2] - push) / h
+            return (new, several), force, turns + 1
+
+        def unfinished(carried):
+            _, force, turns = carried
+            return (turns < 2) & jnp.any(force != 0.0)
+
+        first = turn((None, jnp.zeros_like(push), 0))
+        (new, several), *_ = jax.lax.while_loop(unfinished, turn, first)
+        return new, several
+
+    def _free(self, method, s, h, push):
+        """Where the force alone leads, taken along the motion under force and push."""
+        q, v, _ = self.split(s.y)
+
+        def rate(t, y):
+            q, v, _, u = jnp.split(y, 4)
+            metric = self.world.metric(q)
+            a = metric.solve(self.world.forces(t, q, v))
+            kick = metric.solve(product(self.world.contacts(t, q).rows.T, push))
+            return jnp.concatenate([v, a + kick, u, a])
+
+        return jnp.split(method.step(rate, s.t, jnp.concatenate([q, v, q, v]), h)[0], 4)[2:]
+
+    def _along(self, method, s, h, force):
+        """(5), with the motion under this force of each gap as the path."""
         (q, v, push), t1 = self.split(s.y), s.t + h
-        q1, v1, _ = self.split(method.step(self.free_rate, s.t, s.y, h)[0])
+        q1, v1 = self._free(method, s, h, force)
         metric, metric1 = self.world.metric(q), self.world.metric(q1)
         P, P1 = self.nearest(metric, s.t, q), self.nearest(metric1, t1, q1)
         y, y1 = (jnp.sqrt(2.0 * m.energy(x.shift)) for m, x in ((metric, P), (metric1, P1)))
