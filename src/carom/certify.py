@@ -110,12 +110,13 @@ def _scales(scheme, system, resolution, tolerance) -> tuple[float | None, float]
 
 
 def _certificate(system, arrays, q0, v0, options) -> Certificate:
-    arrays, deepest = _checked(system, *arrays), None
+    arrays, kept = _checked(system, *arrays), None
     if options.sparse_dt is None:
-        if options.resolution is not None:
-            arrays, deepest = _thinned(system, options.resolution, *arrays)
+        began = len(arrays[0])
         arrays = _with_start(system, *arrays, q0, v0)
-    measured = Measured(system, arrays, options, deepest)
+        if options.resolution is not None:
+            kept = _kept(system, options.resolution, len(arrays[0]) - began, *arrays)
+    measured = Measured(system, arrays, options, kept)
     rows = [r for r in CLAUSES if r.name != "passivity" or len(set(measured.e)) <= 1]
     return Certificate(options.title, tuple(_clause(row, measured) for row in rows))
 
@@ -181,23 +182,20 @@ def _with_start(system, t, q, v, lam, q0, v0):
     return tuple(np.concatenate([[a], b]) for a, b in zip(start, (t, q, v, lam), strict=True))
 
 
-def _thinned(system, resolution, t, q, v, lam):
+def _kept(system, resolution, first, t, q, v, lam):
     """Records at least ``resolution`` apart, not within a contact unless it lasts.
 
-    And the largest overlap since the one before, (n, p).
+    Those up to ``first``, the sides of an impact at t0, are kept.
     """
     gap = in_chunks(records, system, (t, q, v, lam)).gap
     push = lam != 0.0
     touching = (gap < 0.0) & (push | np.concatenate([push[1:], push[-1:]]))
     outside = np.flatnonzero(~np.any(touching, axis=1))
-    kept = [0]
+    kept = list(range(first + 1))
     while kept[-1] < len(t) - 1:
         now = kept[-1]
         early, late = np.searchsorted(t, t[now] + resolution * np.array([1.0, _LASTS]))
         found = outside[np.searchsorted(outside, max(early, now + 1)) :][:1]
         last = max(late, now + _LASTS)
         kept.append(min(found[0] if len(found) else last, last, len(t) - 1))
-    total = np.cumsum(lam, axis=0)[kept]
-    impulse = np.diff(total, axis=0, prepend=np.zeros_like(total[:1]))
-    deepest = np.maximum.reduceat(-gap, [0, *(np.array(kept[:-1]) + 1)], axis=0)
-    return (t[kept], q[kept], v[kept], impulse), deepest
+    return np.array(kept)

@@ -44,11 +44,13 @@ def _complementarity(m):
 
 
 def _momentum(m):
+    m = m.fine
     return m.norm.momentum(m.residual), MARGIN * (m.balance + m.small_v), m.t[1:]
 
 
 def _momentum_run(m):
     """Each argument may be shifted by a part of a step, the same in every quiet one."""
+    m = m.fine
     quiet = m.quiet[:, None]
     shifts = [*np.moveaxis(m.over.moved_force, 1, 0), m.over.moved_mass[:, 1]]
     bound = sum(_shifted(np.where(quiet, x, 0.0), m.norm.momentum) for x in shifts)
@@ -64,10 +66,12 @@ def _shifted(x, norm):
 
 
 def _kinematics(m):
+    m = m.fine
     return m.norm.velocity(_moved(m)), MARGIN * m.stray, m.t[1:]
 
 
 def _kinematics_run(m):
+    m = m.fine
     shift = (m.h * m.quiet)[:, None] * np.diff(m.v, axis=0)
     loud = np.cumsum(np.where(m.quiet, m.H * m.small_v, m.stray))
     found = m.norm.velocity(np.cumsum(_moved(m), axis=0))
@@ -99,28 +103,32 @@ def _passivity(m):
 
 def _energy(m):
     """dT = f . dq + 1/2 v . dM v - d_t g dLam - (1-e)/2 |w-| dLam, the last two at contacts."""
-    work = np.sum(m.over.force * np.diff(m.q, axis=0), axis=1) + m.over.inertia
-    moving = np.sum(m.lam[1:] * (m.at.rate[1:] + m.at.rate[:-1]) / 2, axis=1)
+    fine = m.fine
+    work = np.sum(fine.over.force * np.diff(fine.q, axis=0), axis=1) + fine.over.inertia
+    moving = np.sum(fine.lam[1:] * (fine.at.rate[1:] + fine.at.rate[:-1]) / 2, axis=1)
     loss = np.sum((m.e - 1) / 2 * m.before * m.lam[1:], axis=1)
-    found = np.abs(np.cumsum(np.diff(m.at.energy) - work + moving + loss))
+    found = np.abs(np.cumsum(m.summed(np.diff(fine.at.energy) - work + moving) + loss))
     found[np.any(m.split, axis=1)] = 0.0  # in the middle of an impact
-    return found, MARGIN * _energy_bound(m), m.t[1:]
+    law = np.cumsum(np.sum(m.lam[1:] * m.law_bound, axis=1) * ~m.quiet)
+    bound = m.ended(_energy_bound(fine)) + law + m.size_v * m.small_v_run
+    return found, MARGIN * bound, m.t[1:]
 
 
 def _energy_bound(m):
-    """The bounds of momentum, kinematics and impact law, times what they do work on."""
+    """The bounds of momentum and kinematics, times what they do work on."""
     mean_v, dv = (m.v[1:] + m.v[:-1]) / 2, np.diff(m.v, axis=0)
     shifts = [np.sum(mean_v * x, axis=1) for x in np.moveaxis(m.over.moved_force, 1, 0)]
     shifts += [np.sum(mean_v * m.over.moved_mass[:, 1], axis=1)]
     shifts += [m.h * np.sum(m.over.force * dv, axis=1)]
     quiet = sum(_shifted(np.where(m.quiet, x, 0.0), np.abs) for x in shifts)
     loud = np.maximum(*ends(m.norm.velocity(m.v))) * m.balance
-    loud += m.norm.momentum(m.over.force) * m.stray + np.sum(m.lam[1:] * m.law_bound, axis=1)
-    return quiet + np.cumsum(np.where(m.quiet, 0.0, loud)) + m.size_v * m.small_v_run
+    loud += m.norm.momentum(m.over.force) * m.stray
+    return quiet + np.cumsum(np.where(m.quiet, 0.0, loud))
 
 
 def _variation(m):
     """|M Dv| summed; what is allowed is the triangle inequality in (1)."""
+    m = m.fine
     found, force, push = (m.norm.momentum(x) for x in (m.over.gained, m.over.force, m.over.push))
     bound = m.h * force + push + MARGIN * m.balance
     return np.cumsum(found), np.cumsum(bound) + MARGIN * m.small_v_run, m.t[1:]

@@ -126,20 +126,38 @@ class _Norm:
 
 
 class Measured:
-    """A motion with what is measured on it; n records, m = n - 1 steps."""
+    """A motion with what is measured on it; n records, m = n - 1 steps.
 
-    def __init__(self, system, arrays, options, deepest=None):
-        self.system, self.tolerance = system, options.tolerance
+    With ``kept``, the indices of some of the records, the first and the last included, these are
+    the records, and a step is made of those of ``fine``, the motion with all of them.
+    """
+
+    def __init__(self, system, arrays, options, kept=None):
+        self.system, self.options, self.kept = system, options, kept
+        self.tolerance = options.tolerance
         self.sparse_dt, self.resolution = options.sparse_dt, options.resolution
-        self.t, self.q, self.v, self.lam = t, q, v, lam = arrays
+        self.fine = self if kept is None else _Fine(self, arrays)
+        t, q, v, lam = arrays if kept is None else _at_kept(kept, *arrays)
+        self.t, self.q, self.v, self.lam = t, q, v, lam
         self.at = in_chunks(records, system, (t, q, v, lam))
-        overlap = -self.at.gap  # (n, p), or the largest since the record before
-        if deepest is not None:
-            overlap[len(overlap) - len(deepest) :] = deepest  # without a step of no length at t0
-        self.overlap = overlap
         self.e = np.asarray(system.restitutions(lam.shape[1]))
         self.norm = _Norm(system, q)
         self.pushes = lam[1:] > self.tolerance * np.max(lam, initial=0.0)  # (m, p)
+
+    def summed(self, x):
+        """Over each step, what is given for each of the steps it is made of."""
+        return x if self.kept is None else np.add.reduceat(x, self.kept[:-1], axis=0)
+
+    def ended(self, x):
+        """What is given for each of the steps that a step is made of, at the last of them."""
+        return x if self.kept is None else x[self.kept[1:] - 1]
+
+    @cached_property
+    def overlap(self):
+        """(n, p) the largest since the record before."""
+        if self.kept is None:
+            return -self.at.gap
+        return np.maximum.reduceat(-self.fine.at.gap, [0, *(self.kept[:-1] + 1)], axis=0)
 
     @cached_property
     def h(self):
@@ -205,8 +223,11 @@ class Measured:
 
     @cached_property
     def dw(self):
-        """(m, p) h max(bend): the change of w in a step of free motion, neighbours included."""
-        return self.H[:, None] * widest(np.maximum(*ends(self.at.bend)))
+        """(m, p) h times bend: the change of w in a step of free motion, neighbours included."""
+        bend = np.maximum(*ends(self.fine.at.bend))
+        if self.kept is not None:  # its mean over the step
+            bend = self.summed(self.fine.h[:, None] * bend) / np.maximum(self.h, 1e-300)[:, None]
+        return self.H[:, None] * widest(bend)
 
     @cached_property
     def speed(self):
@@ -223,7 +244,12 @@ class Measured:
 
     @cached_property
     def lifted(self):
-        """(m,) how far a gap that was entered may be set back, without an impulse: a distance."""
+        """(m,) how far a gap that was entered may be set back, without an impulse: a distance.
+
+        A wall that yields sets nothing back: what leaves it has a velocity.
+        """
+        if self.resolution is not None:
+            return np.zeros(len(self.h))
         depth, scale = np.maximum(-self.at.gap, 0.0), np.sqrt(self.at.inverse_mass[:-1])
         again = np.minimum(depth[:-1], self.H[:, None] * self.dw)
         back = np.maximum(-np.diff(depth, axis=0), again)
@@ -276,6 +302,35 @@ class Measured:
     def law_bound(self):
         """(m, p) the change of w in two steps of free motion."""
         return 2.0 * self.dw + self.small_w
+
+
+class _Fine(Measured):
+    """All the records of a motion with yielding walls; what is quiet or rounding, ``whole`` says."""
+
+    def __init__(self, whole, arrays):
+        super().__init__(whole.system, arrays, whole.options)
+        self.whole = whole
+
+    def _spread(self, x):
+        return np.repeat(x, np.diff(self.whole.kept), axis=0)
+
+    @cached_property
+    def quiet(self):
+        return self._spread(self.whole.quiet)
+
+    @cached_property
+    def small_v(self):
+        return self._spread(self.whole.small_v)
+
+    @cached_property
+    def small_v_run(self):
+        return self._spread(self.whole.small_v_run)
+
+
+def _at_kept(kept, t, q, v, lam):
+    """The kept records, with the impulses since the one before."""
+    total = np.cumsum(lam, axis=0)[kept]
+    return t[kept], q[kept], v[kept], np.diff(total, axis=0, prepend=np.zeros_like(total[:1]))
 
 
 def ends(x):

@@ -153,7 +153,7 @@ class Penalty(Scheme):
         error = jnp.max(jnp.abs(error[:d]) / scale)
         good = error <= 1.0
         # the jump of (3) at the wall is not smooth at any h: let it by at the finest step
-        finest = h <= 1e-3 * _IN_CONTACT * wall.duration
+        finest = h <= 1e-7 * _IN_CONTACT * wall.duration
         taken = good | (finest & jnp.isfinite(error))
         proposed = jnp.where(jnp.isfinite(error), method.next_step(h, error), 0.2 * h)
         proposed = jnp.where(good & (h < s.h), jnp.maximum(proposed, s.h), proposed)
