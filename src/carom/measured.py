@@ -305,7 +305,7 @@ class Measured:
 
 
 class _Fine(Measured):
-    """All the records of a motion with yielding walls; what is quiet or rounding, ``whole`` says."""
+    """All records of a motion with yielding walls; ``whole`` says what is quiet, or rounding."""
 
     def __init__(self, whole, arrays):
         super().__init__(whole.system, arrays, whole.options)
