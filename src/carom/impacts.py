@@ -64,16 +64,38 @@ class ImpactLog:
 
     def table(self) -> np.recarray:
         """The impacts in order of time."""
-        rows = list(self._rows)
-        end = ImpactLog(self._held.impulse.shape[1])
+        return listed(np.concatenate([*self._rows, self.rest()])).view(np.recarray)
+
+    def rest(self) -> np.ndarray:
+        """The impacts that begin in the last step: another step may belong to them."""
+        n, end = len(self._held.t), ImpactLog(self._held.impulse.shape[1])
         end._largest = self._largest
-        n = len(self._held.t)
         if n:
             end._emit(self._held, first=n - 1, last=n)
-            rows += end._rows
-        table = np.concatenate(rows) if rows else np.zeros(0, COLUMNS)
-        table = table[table["impulse"] > _ROUNDING * np.max(table["impulse"], initial=0.0)]
-        return table.view(np.recarray)
+        return end.drained()
+
+    def drained(self) -> np.ndarray:
+        """The impacts since the last call that no further step changes."""
+        rows, self._rows = self._rows, []
+        return np.concatenate([np.zeros(0, COLUMNS), *rows])
+
+    # What the rest of the table depends on, for a run that is stopped and goes on.
+
+    @property
+    def largest(self) -> float:
+        """Impulse so far."""
+        return float(self._largest)
+
+    def held(self) -> dict[str, np.ndarray]:
+        """The last steps with an impulse, at most two."""
+        return dict(zip(_Steps.NAMES, self._held._fields(), strict=True))
+
+    @staticmethod
+    def holding(count: int, held: dict, largest: float) -> "ImpactLog":
+        """One that goes on from there."""
+        log = ImpactLog(count)
+        log._held, log._largest = _Steps(*(held[name] for name in _Steps.NAMES)), largest
+        return log
 
     def _emit(self, steps, first, last):
         """Impacts that begin at positions first <= m < last of ``steps``."""
@@ -95,8 +117,15 @@ class ImpactLog:
             self._rows.append(rows)
 
 
+def listed(table: np.ndarray) -> np.ndarray:
+    """The table without what is rounding beside its largest impulse."""
+    return table[table["impulse"] > _ROUNDING * np.max(table["impulse"], initial=0.0)]
+
+
 class _Steps:
     """Steps with an impulse."""
+
+    NAMES = ("index", "t", "impulse", "before", "right")
 
     def __init__(self, index, t, impulse, before, right):
         self.index, self.t = index, t

@@ -51,8 +51,19 @@ class Carry(eqx.Module):
 # every step is kept, the normal velocities before and after its reaction follow.
 
 
+FIELDS = (
+    "q",
+    "v",
+    "gap",
+    "impulse",
+    "velocity_before",
+    "velocity_after",
+    "events",
+)
+
+
 def split_rows(rows, d: int, p: int):
-    """q, v, gap, impulse, before, after, events (the last three None where they were not kept)."""
+    """The FIELDS (the last three None where they were not kept)."""
     ends = [d, 2 * d, 2 * d + p, 2 * d + 2 * p, 2 * d + 3 * p, 2 * d + 4 * p]
     parts = [rows[:, a:b] for a, b in zip([0, *ends], ends, strict=False)]
     if rows.shape[1] < ends[-1]:
@@ -110,6 +121,7 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
     kept = jax.tree_util.tree_map(lambda x: jnp.where(good, x, jnp.zeros_like(x)), carry.state)
     kept = State(t0, jnp.where(good, kept.q, q0), jnp.where(good, kept.v, v0), kept.memory)
     carry = eqx.tree_at(lambda c: (c.state, c.impulse), carry, (kept, blow))
+    carry = jax.tree_util.tree_map(lambda x: jax.lax.convert_element_type(x, x.dtype), carry)
     before, after = contacts.velocity(v0), contacts.velocity(v)
     return Start(
         carry=carry,
@@ -180,11 +192,12 @@ def advance_each(run: Run, carry: Carry, steps, capacity: int):
     return jax.lax.fori_loop(0, steps, keep, (carry, jnp.zeros((capacity, width))))
 
 
-def advance(run: Run, carry: Carry, strides, fractions, records, capacity: int):
-    """Through ``records`` records, the r-th after ``strides[r]`` more steps.
+def advance(run: Run, carry: Carry, strides, fractions, turns, capacity: int, records=None):
+    """Through ``turns`` turns, the r-th of ``strides[r]`` steps and with a record at its end.
 
-    With ``fractions`` a record lies that far into the step that follows, where q is linear.
-    Returns the carry and the rows, (capacity, 2 d + 2 p), of which the first ``records`` count.
+    With ``fractions`` a record lies that far into the step that follows, where q is linear.  With
+    ``records`` the turns from there on are on the way to a record that a later piece makes.
+    Returns the carry and the rows, (capacity, 2 d + 2 p), of which those of the records count.
     """
 
     def keep(r, loop):
@@ -194,10 +207,13 @@ def advance(run: Run, carry: Carry, strides, fractions, records, capacity: int):
             ahead, _ = one_step(run, carry)
             t, q = t + fractions[r] * run.dt, q + fractions[r] * (ahead.state.q - q)
         row = [q, carry.state.v, run.system.gaps(t, q), carry.impulse]
-        return carry.without_impulse(), _written(loop[1], row, r)
+        kept = True if records is None else r < records
+        left = jnp.where(kept, 0.0, carry.impulse)
+        carry = eqx.tree_at(lambda c: c.impulse, carry, left)
+        return carry, _written(loop[1], row, r)
 
     width = 2 * carry.state.q.shape[0] + 2 * carry.impulse.shape[0]
-    return jax.lax.fori_loop(0, records, keep, (carry, jnp.zeros((capacity, width))))
+    return jax.lax.fori_loop(0, turns, keep, (carry, jnp.zeros((capacity, width))))
 
 
 def _written(rows, row, r):

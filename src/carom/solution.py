@@ -53,21 +53,21 @@ class Origin:
     impacts: np.ndarray | None = None  # the table, when it was collected during the run
 
 
-class Solution(eqx.Module):
-    """A motion, sampled at the recorded times.  Under vmap every array has a leading axis."""
+class Motion:
+    """What can be asked of a motion, wherever its arrays are: here, or netcdf.RecordedSolution."""
 
-    t: Any  # (n,)
-    q: Any  # (n, d) position
-    v: Any  # (n, d) velocity, right limit
-    gap: Any  # (n, p) negative means overlap
-    impulse: Any  # (n, p) received since the record before (the step ending at t, if all are kept)
-    velocity_before: Any  # (n, p) relative normal velocity before the reaction of the step ending
-    velocity_after: Any  # at t, and after it; None unless every step was recorded
-    events: Any  # (n, k, 5) impacts located inside the step, padded with -1; None without them
-    stats: Stats
-    status: Status
-    dt: Any  # () the step that was used
-    origin: Origin = eqx.field(static=True)
+    t: Any
+    q: Any
+    v: Any
+    gap: Any
+    impulse: Any
+    velocity_before: Any
+    velocity_after: Any
+    events: Any
+    stats: Any
+    status: Any
+    dt: Any
+    origin: Any
 
     @property
     def scheme(self):
@@ -83,17 +83,6 @@ class Solution(eqx.Module):
     def ok(self) -> bool:
         """Whether every run reached its end."""
         return is_ok(self.status)
-
-    def __getitem__(self, member) -> "Solution":
-        """One member of a batch."""
-        self._need_batch(np.ndim(self.t) > 1)
-        if isinstance(member, int) and not -len(self) <= member < len(self):
-            raise IndexError(f"member {member} of a batch of {len(self)}")
-        return jax.tree_util.tree_map(lambda a: a[member], self)
-
-    def __len__(self) -> int:
-        """The number of recorded times (of members, for a batch)."""
-        return self.t.shape[0]
 
     @property
     def impacts(self) -> np.recarray:
@@ -153,13 +142,13 @@ class Solution(eqx.Module):
         time = [*batch, "time"]
         fields = {
             name: ([*time, axis], np.asarray(getattr(self, name)))
-            for name, axis in _AXES.items()
+            for name, axis in AXES.items()
             if getattr(self, name) is not None
         }
         if self.events is not None:
             fields["events"] = ([*time, "event", "field"], np.asarray(self.events))
         fields |= {
-            f"stats_{name}": (batch, np.asarray(getattr(self.stats, name))) for name in _STATS
+            f"stats_{name}": (batch, np.asarray(getattr(self.stats, name))) for name in STATS
         }
         fields["status"] = (batch, np.asarray(self.status._value))
         fields["t" if batch else "time"] = (time, np.asarray(self.t))
@@ -184,9 +173,6 @@ class Solution(eqx.Module):
 
         return summary_html(str(self))
 
-    def __repr__(self) -> str:
-        return f"<Solution of {self.scheme}: t {self.t.shape}, q {self.q.shape}, {self.status}>"
-
     def _has_impacts(self) -> bool:
         try:
             return self.impacts is not None
@@ -202,7 +188,38 @@ class Solution(eqx.Module):
             raise RecordError("this is one solution, not a batch: use sol.q[k], sol.at(t), ...")
 
 
-_AXES = {
+class Solution(Motion, eqx.Module):
+    """A motion, sampled at the recorded times.  Under vmap every array has a leading axis."""
+
+    t: Any  # (n,)
+    q: Any  # (n, d) position
+    v: Any  # (n, d) velocity, right limit
+    gap: Any  # (n, p) negative means overlap
+    impulse: Any  # (n, p) received since the record before (the step ending at t, if all are kept)
+    velocity_before: Any  # (n, p) relative normal velocity before the reaction of the step ending
+    velocity_after: Any  # at t, and after it; None unless every step was recorded
+    events: Any  # (n, k, 5) impacts located inside the step, padded with -1; None without them
+    stats: Stats
+    status: Status
+    dt: Any  # () the step that was used
+    origin: Origin = eqx.field(static=True)
+
+    def __getitem__(self, member) -> "Solution":
+        """One member of a batch."""
+        self._need_batch(np.ndim(self.t) > 1)
+        if isinstance(member, int) and not -len(self) <= member < len(self):
+            raise IndexError(f"member {member} of a batch of {len(self)}")
+        return jax.tree_util.tree_map(lambda a: a[member], self)
+
+    def __len__(self) -> int:
+        """The number of recorded times (of members, for a batch)."""
+        return self.t.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<Solution of {self.scheme}: t {self.t.shape}, q {self.q.shape}, {self.status}>"
+
+
+AXES = {
     "q": "coordinate",
     "v": "coordinate",
     "gap": "constraint",
@@ -210,19 +227,23 @@ _AXES = {
     "velocity_before": "constraint",
     "velocity_after": "constraint",
 }
-_STATS = ("steps", "residual", "iterations", "contraction", "penetration", "fallbacks")
+STATS = ("steps", "residual", "iterations", "contraction", "penetration", "fallbacks")
 
 
 def load(path: str | os.PathLike, *, pile=None) -> Any:
     """A solution saved by ``sol.save``; its ``system`` is None, for functions are not saved.
 
-    A recording of Spheres too, whole or as far as it got; ``pile`` is needed where the Spheres
+    A recording made as a run went too, whole or as far as it got; ``pile`` is needed where Spheres
     have functions (walls or radii that move, a force).
     """
     if str(path).endswith(".vtkhdf"):
         from carom.vtkhdf import RecordedSpheres
 
         return RecordedSpheres(path, pile)
+    from carom.netcdf import RecordedSolution, is_recording
+
+    if is_recording(path):
+        return RecordedSolution(path)
     import xarray
 
     with xarray.open_dataset(path, engine="h5netcdf") as data:
@@ -242,9 +263,9 @@ def load(path: str | os.PathLike, *, pile=None) -> Any:
             impacts[name] = data[f"impact_{name}"].values
     return Solution(
         t=data["time" if "time" in data.variables else "t"].values,
-        **{name: data[name].values if name in data else None for name in _AXES},
+        **{name: data[name].values if name in data else None for name in AXES},
         events=data["events"].values if "events" in data else None,
-        stats=Stats(*(data[f"stats_{name}"].values[()] for name in _STATS)),
+        stats=Stats(*(data[f"stats_{name}"].values[()] for name in STATS)),
         status=status,
         dt=np.full(data["status"].shape, data.attrs["dt"])[()],
         origin=Origin(scheme=data.attrs["scheme"], impacts=impacts),

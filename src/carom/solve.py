@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +22,9 @@ from carom.checks import (
 )
 from carom.derivatives import differentiable, refusing
 from carom.errors import RecordError, ShapeError
-from carom.impacts import ImpactLog
+from carom.impacts import COLUMNS, ImpactLog, listed
 from carom.loop import (
+    FIELDS,
     Carry,
     Run,
     advance,
@@ -44,7 +46,9 @@ from carom.status import Status, exception_of, is_ok, text_of
 from carom.system import System
 
 _PIECE_BYTES = 4 * 2**20  # of the buffer that one compiled piece fills
-_PIECE_STEPS = 2**20  # between two words to the outside: about 50 ms for a small system
+_PIECE_STEPS = 2**20  # the most in one piece: about 50 ms for a small system
+_PIECE_SECONDS = 0.2  # of a piece, where somebody looks or a file is written
+_FIRST_STEPS = 256  # of the first piece then, before its pace is known
 
 
 def solve(
@@ -68,8 +72,12 @@ def solve(
 
     A run that fails raises a CaromError whose ``solution`` holds everything up to that time (and
     saves it, if ``record`` has a path); with ``throw=False`` that solution is returned and its
-    ``status`` says what happened.  ``progress`` is True for a bar, or a function that is called now
-    and then, with the steps done (a System) or after each step with the run (Spheres).
+    ``status`` says what happened.  ``progress`` is True for a bar, or a function that is called
+    with the run, whose ``step`` is the number of steps done: now and then (a System), or after each
+    step (Spheres).
+
+    With a path in ``record`` the run is written to that file as it goes, and what is returned reads
+    the file; ``resume=True`` there goes on with a run that was stopped, to the same bits.
 
     Inside ``jax.jit`` or ``jax.vmap`` there is always a status per member and never an exception:
     a member that fails keeps its last good state.
@@ -82,8 +90,6 @@ def solve(
         return solve_spheres(system, scheme, *times, record, progress, throw)
     record = Record() if record is None else record
     check_kinds(system, scheme, record)
-    if record.resume:
-        raise RecordError("resume=True is for Spheres; a System is saved when its run ends")
     t0, steps, dt = checked_times(t0, t1, dt)
     q0, v0 = checked_vectors(q0, v0)
     if not scheme.rigid:
@@ -91,7 +97,10 @@ def solve(
     check_restitution(system, scheme)
     traced, batched = tracing(system, scheme, t0, q0, v0)
     run = Run(
-        with_force_apart(system) if batched else system, scheme, jnp.asarray(t0), jnp.asarray(dt)
+        with_force_apart(system) if batched else system,
+        scheme,
+        jnp.asarray(t0, float),
+        jnp.asarray(dt, float),
     )
     plan = record.plan(t0, dt, steps)
     if traced:
@@ -124,7 +133,7 @@ def _solve_traced(run, q0, v0, plan, record) -> Solution:
     right = run.scheme.differentiable or run.system.gap is None
     safe = differentiable(moved) if right else refusing(moved, _no_derivative(run.scheme))
     carry, rows = safe(q0, v0)
-    return _solution(run, _record_steps(plan), rows, carry, system=None, impacts=None)
+    return _solution(run, _record_steps(plan), rows, carry)
 
 
 def _no_derivative(scheme) -> str:
@@ -146,46 +155,193 @@ def _record_steps(plan: Plan) -> np.ndarray:
     return plan.marks if plan.fractions is None else plan.marks + plan.fractions
 
 
-def _solve_in_pieces(run, q0, v0, plan, record, steps, progress, throw) -> Solution:
+def _solve_in_pieces(run, q0, v0, plan, record, steps, progress, throw) -> Any:
     start = begin_compiled(run, q0, v0)
     check_start(start, float(run.t0), q0)
-    first, marks = _first_record(plan)
-    carry = start.carry.without_impulse() if first else start.carry
-    ticks = _ticks(marks, plan, steps, record)
-    kept = _Kept(run, start, first, marks, ticks, record)
-    every_step = record.impacts or record.every == 1
-    capacity = _capacity(kept.width, len(ticks))
-    done = 0
-    with _progress_bar(progress, steps) as show:
-        while done < len(ticks) and is_ok(carry.status):
-            reached = ticks[done - 1] if done else 0
-            piece = slice(done, done + _piece_length(ticks[done : done + capacity] - reached))
-            count = jnp.asarray(piece.stop - done)
-            if every_step:
-                carry, rows = advance_each_compiled(run, carry, count, capacity)
-            else:
-                ahead = _padded(np.diff(ticks[piece], prepend=reached), capacity)
-                into = None if plan.fractions is None else _padded(plan.fractions[piece], capacity)
-                carry, rows = advance_compiled(run, carry, ahead, into, count, capacity)
-            good = int(carry.stats.steps)
-            kept.add(ticks[piece], np.asarray(rows)[: piece.stop - done], good)
-            done = piece.stop
-            show(good)
-    solution = kept.solution(plan, carry)
-    if record.path is not None:
-        solution.save(record.path)
+    pieces = Pieces(run, start, (q0, v0), plan, record, steps, paced=bool(record.path or progress))
+    with (
+        _progress_bar(progress, steps) as show,
+        contextlib.closing(_begun(pieces, record)) as store,
+    ):
+        while not pieces.ended:
+            store.add(*pieces.advance(), pieces)
+            show(pieces)
+        store.add(*pieces.rest(), pieces)
+        solution = store.solution(pieces)
     if throw and not solution.ok:
         raise _failure(solution, run, steps, record)
     return solution
 
 
-def _ticks(marks, plan, steps, record) -> np.ndarray:
-    """The steps at which the compiled loop hands out a row: the marks, and more where needed."""
-    if record.impacts:
-        return np.arange(1, steps + 1)  # a look at every step
-    if plan.fractions is not None or np.max(np.diff(marks, prepend=0)) <= _PIECE_STEPS:
-        return marks
-    return np.union1d(marks, np.arange(_PIECE_STEPS, steps, _PIECE_STEPS))
+def _begun(pieces, record) -> Any:
+    """Where the records go: memory, a new file, or the file of a run that was stopped."""
+    if record.path is None:
+        store = _InMemory(pieces)
+    else:
+        from carom.netcdf import Recording
+
+        store = Recording.resume(record.path, pieces) if record.resume else None
+        if store is not None:
+            return store
+        store = Recording.start(record.path, pieces, record.description)
+    store.add(*pieces.first_records(), pieces)
+    return store
+
+
+class Pieces:
+    """A run, piece by piece: what is handed out does not depend on where the pieces end.
+
+    Each piece gives (at, rows, impacts): where its records lie, in steps from t0, their fields by
+    name, and the rows of the table of impacts that no further step changes.
+    """
+
+    def __init__(self, run: Run, start, given, plan: Plan, record: Record, steps: int, *, paced):
+        self.run, self.start, self.plan, self.steps = run, start, plan, steps
+        self.q0, self.v0 = given
+        self.first, self.marks = _first_record(plan)
+        self.total = int(self.first) + len(self.marks)  # records, if all goes well
+        self.carry: Carry = start.carry.without_impulse() if self.first else start.carry
+        self.d, self.p = len(self.carry.state.q), len(self.carry.impulse)
+        self.each = record.impacts or record.every == 1  # a look at every step
+        self.full = self.each and len(self.marks) == steps  # and all of it kept
+        short = 2 * (self.d + self.p)
+        width = full_width(run.scheme, self.d, self.p) if self.each else short
+        self.width = width if self.full else short
+        self.capacity = _capacity(width, steps if self.each else len(self.marks) + 1)
+        self.done, self.finished = 0, False  # of the marks; whether ``rest`` was handed out
+        self.pending = np.zeros(self.p)  # impulse of steps since the last record
+        self.log = ImpactLog(self.p) if record.impacts else None
+        self.pace = _Pace(paced)
+
+    @property
+    def step(self) -> int:
+        """How far the run is."""
+        return int(self.carry.stats.steps)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all records are made, or the run cannot go on."""
+        return self.done == len(self.marks) or not is_ok(self.carry.status)
+
+    def times(self, at) -> np.ndarray:
+        """Of records that lie ``at`` so many steps from t0."""
+        return np.asarray(self.run.t0) + at * np.asarray(self.run.dt)
+
+    def first_records(self):
+        """What there is before the first step."""
+        row = np.asarray(self.start.row)[None]
+        self._look(np.zeros(1, int), row)
+        return self._handed(np.zeros(int(self.first)), row[: int(self.first), : self.width])
+
+    def advance(self):
+        """The next piece."""
+        began, reached = time.perf_counter(), int(self.carry.step)
+        at, rows = self._steps(reached) if self.each else self._strides(reached)
+        self.pace.took(time.perf_counter() - began)
+        return self._handed(at, rows)
+
+    def rest(self):
+        """What is left when the run has ended: its last good state, where a failure cut it off."""
+        good, state = self.step, self.carry.state
+        recorded = _record_steps(self.plan)[: self.done + self.first]
+        nothing, self.finished = self.finished, True
+        impacts = np.zeros(0, COLUMNS) if nothing or self.log is None else self.log.rest()
+        nothing |= self.done == len(self.marks) or (len(recorded) > 0 and recorded[-1] >= good)
+        if nothing:
+            return np.zeros(0), self._fields(np.zeros((0, self.width))), impacts
+        gap = self.run.system.gaps(self.run.time(jnp.asarray(good)), state.q)
+        pushed = self.pending + np.asarray(self.carry.impulse)
+        last = np.concatenate([state.q, state.v, gap, pushed])
+        last = np.pad(last, (0, self.width - len(last)), constant_values=-1.0)
+        return np.array([good]), self._fields(last[None]), impacts
+
+    def _steps(self, reached):
+        """Step by step."""
+        count = min(self.capacity, self.pace.steps, self.steps - reached)
+        self.carry, rows = advance_each_compiled(
+            self.run, self.carry, jnp.asarray(count), self.capacity
+        )
+        count = min(count, self.step - reached)  # those after the last good step do not count
+        rows, ticks = np.asarray(rows)[:count], np.arange(reached + 1, reached + count + 1)
+        self._look(ticks, rows)
+        kept = self._marks_up_to(reached + count)
+        return kept, rows if self.full else self._thinned(rows, kept - reached - 1)
+
+    def _strides(self, reached):
+        """From record to record, and some steps on the way to the next."""
+        end = reached + self.pace.steps
+        ahead = self.marks[self.done : self.done + self.capacity - 1]
+        count = int(np.searchsorted(ahead, end, side="right"))
+        strides = np.diff(ahead[:count], prepend=reached)
+        if count < len(ahead):
+            strides = np.append(strides, end - reached - np.sum(strides))
+        into = self.plan.fractions
+        if into is not None:
+            into = _padded(into[self.done : self.done + count], self.capacity)
+        self.carry, rows = advance_compiled(
+            self.run,
+            self.carry,
+            _padded(strides, self.capacity),
+            into,
+            jnp.asarray(len(strides)),
+            self.capacity,
+            jnp.asarray(count),
+        )
+        rows = np.asarray(rows)[:count]
+        good = self._marks_up_to(min(self.step, int(ahead[count - 1])) if count else -1)
+        lost = rows[len(good) :, 2 * self.d + self.p :].sum(axis=0)
+        self.pending = self.pending + lost  # of good steps that a failure cut off from their record
+        return good, rows[: len(good)]
+
+    def _marks_up_to(self, step):
+        """The next marks, which are done now."""
+        first = self.done
+        self.done = max(first, int(np.searchsorted(self.marks, step, side="right")))
+        return self.marks[first : self.done]
+
+    def _thinned(self, rows, kept):
+        """The rows at ``kept``, with the impulses since the row before, added one after another."""
+        impulse = rows[:, 2 * self.d + self.p : 2 * (self.d + self.p)]
+        pushed = np.flatnonzero(np.any(impulse != 0.0, axis=1))
+        total = np.zeros((len(kept) + 1, self.p))
+        total[0] = self.pending
+        for i in range(self.p):
+            np.add.at(total[:, i], np.searchsorted(kept, pushed), impulse[pushed, i])
+        self.pending = total[-1]
+        rows = rows[kept, : self.width].copy()
+        rows[:, 2 * self.d + self.p :] = total[:-1]
+        return rows
+
+    def _look(self, ticks, rows):
+        if self.log is not None:
+            _, _, _, impulse, before, after, events = split_rows(rows, self.d, self.p)
+            self.log.feed(ticks, self.times(ticks), impulse, before, after, events)
+
+    def _handed(self, marks, rows):
+        at = np.asarray(marks)
+        if self.plan.fractions is not None:
+            at = at + self.plan.fractions[self.done - len(at) : self.done]
+        impacts = np.zeros(0, COLUMNS) if self.log is None else self.log.drained()
+        return at, self._fields(rows), impacts
+
+    def _fields(self, rows) -> dict[str, np.ndarray]:
+        found = dict(zip(FIELDS, split_rows(rows, self.d, self.p), strict=True))
+        return {name: values for name, values in found.items() if values is not None}
+
+
+class _Pace:
+    """How many steps to take between two words to the outside: some tenths of a second's worth."""
+
+    def __init__(self, paced: bool):
+        self.paced, self.steps = paced, _FIRST_STEPS if paced else _PIECE_STEPS
+        self.began = time.perf_counter()
+
+    def took(self, seconds: float) -> None:
+        """For the last piece; in a run of hours a thousandth of it may pass between two."""
+        if self.paced:
+            wanted = _PIECE_SECONDS + 1e-3 * (time.perf_counter() - self.began)
+            change = min(4.0, max(0.25, wanted / max(seconds, 1e-9)))
+            self.steps = min(_PIECE_STEPS, max(1, int(change * self.steps)))
 
 
 def _capacity(width: int, records: int) -> int:
@@ -194,104 +350,72 @@ def _capacity(width: int, records: int) -> int:
     return min(full, 1024) if records <= 1024 else full
 
 
-def _piece_length(ahead: np.ndarray) -> int:
-    """How many of the next records, so many steps ahead, go into a piece: not too many steps."""
-    return max(1, int(np.searchsorted(ahead, _PIECE_STEPS, side="right")))
-
-
 def _padded(values: np.ndarray, capacity: int) -> Array:
     return jnp.asarray(np.pad(values, (0, capacity - len(values))))
 
 
-class _Kept:
-    """Rows on the host, thinned from the ticks to the marks, and the impacts seen on the way."""
+class _InMemory:
+    """Keeps the records of a run; what a carom.netcdf.Recording does in a file."""
 
-    def __init__(self, run, start, first, marks, ticks, record):
-        self.run, self.marks = run, marks
-        self.d, self.p = len(start.carry.state.q), len(start.carry.impulse)
-        self.all = len(marks) == len(ticks)
-        every_step = record.impacts or record.every == 1
-        short = 2 * (self.d + self.p)
-        self.width = full_width(run.scheme, self.d, self.p) if every_step else short
-        self.rows = np.empty((first + len(marks), self.width if self.all else short))
-        self.count = int(first)
-        row = np.asarray(start.row)
-        self.rows[: self.count] = row[: self.rows.shape[1]]
-        self.pending = np.zeros(self.p)  # impulse of rows dropped since the last kept one
-        self.log = ImpactLog(self.p) if record.impacts else None
-        self._look(np.zeros(1, int), row[None])
+    def __init__(self, pieces):
+        self.at, self.count = np.empty(pieces.total), 0
+        self.rows: dict[str, np.ndarray] = {}
+        self.total, self.table = pieces.total, []
 
-    def add(self, ticks, rows, good):
-        """Rows of the next ticks; those after the last good step do not count."""
-        count = np.count_nonzero(ticks <= good)
-        last = rows[count:, 2 * self.d + self.p : 2 * (self.d + self.p)].sum(axis=0)
-        ticks, rows = ticks[:count], rows[:count]
-        self._look(ticks, rows)
-        if not self.all:
-            rows = self._thinned(rows, np.isin(ticks, self.marks))
-        self.pending = self.pending + last  # of good steps that a failure cut off from their record
-        self.rows[self.count : self.count + len(rows)] = rows
-        self.count += len(rows)
+    def add(self, at, rows, impacts, pieces):
+        end = self.count + len(at)
+        self.at[self.count : end] = at
+        for name, values in rows.items():
+            if name not in self.rows:
+                self.rows[name] = np.empty((self.total, *values.shape[1:]))
+            self.rows[name][self.count : end] = values
+        self.count = end
+        if len(impacts):
+            self.table.append(impacts)
 
-    def _thinned(self, rows, kept):
-        impulse = slice(2 * self.d + self.p, 2 * self.d + 2 * self.p)
-        total = np.cumsum(np.vstack([self.pending, rows[:, impulse]]), axis=0)
-        at_kept = np.vstack([np.zeros(self.p), total[1:][kept]])
-        self.pending = total[-1] - at_kept[-1]
-        rows = rows[kept, : self.rows.shape[1]]
-        rows[:, impulse] = np.diff(at_kept, axis=0)
-        return rows
+    def solution(self, pieces) -> Solution:
+        """What was kept."""
+        found = {name: values[: self.count] for name, values in self.rows.items()}
+        table = None
+        if pieces.log is not None:
+            table = listed(np.concatenate([np.zeros(0, COLUMNS), *self.table]))
+        run, carry = pieces.run, pieces.carry
+        return Solution(
+            t=pieces.times(self.at[: self.count]),
+            **{name: found.get(name) for name in FIELDS},
+            stats=jax.tree_util.tree_map(lambda x: x.item(), carry.stats),
+            status=carry.status,
+            dt=run.dt.item(),
+            origin=Origin(run.scheme, run.system, table),
+        )
 
-    def _look(self, ticks, rows):
-        if self.log is not None:
-            _, _, _, impulse, before, after, events = split_rows(rows, self.d, self.p)
-            t = float(self.run.t0) + ticks * float(self.run.dt)
-            self.log.feed(ticks, t, impulse, before, after, events)
-
-    def solution(self, plan, carry: Carry) -> Solution:
-        rows, at = self.rows[: self.count], _record_steps(plan)[: self.count]
-        good, state = int(carry.stats.steps), carry.state
-        if self.count < len(self.rows) and (not len(at) or at[-1] < good):
-            gap = self.run.system.gaps(self.run.time(jnp.asarray(good)), state.q)
-            last = np.concatenate([state.q, state.v, gap, self.pending])  # the last good state
-            last = np.pad(last, (0, rows.shape[1] - len(last)), constant_values=-1.0)
-            rows, at = np.vstack([rows, last]), np.append(at, good)
-        impacts = None if self.log is None else self.log.table()
-        return _solution(self.run, at, rows, carry, self.run.system, impacts)
+    def close(self):
+        pass
 
 
-def _solution(run, at, rows, carry, system, impacts) -> Solution:
-    q, v, gap, impulse, before, after, events = split_rows(
-        rows, len(carry.state.q), len(carry.impulse)
-    )
-    on_host = isinstance(rows, np.ndarray)
-    numbers = np if on_host else jnp
+def _solution(run, at, rows, carry) -> Solution:
+    """Inside jit or vmap."""
+    fields = split_rows(rows, len(carry.state.q), len(carry.impulse))
     return Solution(
-        t=numbers.asarray(run.t0) + at * numbers.asarray(run.dt),
-        q=q,
-        v=v,
-        gap=gap,
-        impulse=impulse,
-        velocity_before=before,
-        velocity_after=after,
-        events=events,
-        stats=jax.tree_util.tree_map(lambda x: x.item(), carry.stats) if on_host else carry.stats,
+        t=jnp.asarray(run.t0) + at * jnp.asarray(run.dt),
+        **dict(zip(FIELDS, fields, strict=True)),
+        stats=carry.stats,
         status=carry.status,
-        dt=run.dt.item() if on_host else run.dt,
-        origin=Origin(run.scheme, system, impacts),
+        dt=run.dt,
+        origin=Origin(run.scheme),
     )
 
 
 @contextlib.contextmanager
 def _progress_bar(wanted, steps: int):
     if not wanted or callable(wanted):
-        yield wanted or (lambda done: None)
+        yield wanted or (lambda run: None)
         return
     from rich.progress import MofNCompleteColumn, Progress
 
     with Progress(*Progress.get_default_columns(), MofNCompleteColumn()) as bar:
         task = bar.add_task("steps", total=steps)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda run: bar.update(task, completed=run.step)
 
 
 def _failure(solution, run, steps, record):

@@ -1,0 +1,132 @@
+"""A run of a System in a process of its own, for tests that kill it: see test_system_recording.py.
+
+``python system_run.py FOLDER SCHEME SEED COUNT`` makes whole.nc, then COUNT times starts the run
+anew in killed.nc, kills it at a random instant, looks at what is left and resumes it.  Processes
+are forked before anything is compiled, which saves their start.
+"""
+
+import functools
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import jax.numpy as jnp
+
+import carom
+from carom.schemes.named import scheme_of_text
+
+SOLVE = sys.modules["carom.solve"]  # the name carom.solve is the function
+
+SCHEMES = {
+    "Moreau": 400_000,
+    "Moreau(implicit=True)": 100_000,
+    "Maury": 200_000,
+    "PaoliSchatzman": 100_000,
+    "Penalty(lam=1e-4, substeps=4)": 20_000,
+    "Penalty(lam=1e-4)": 4_000,
+    "EventDriven": 4_000,
+}
+
+
+@functools.cache
+def oscillator():
+    """A driven, damped mass between two stops, one of them moving: impacts for ever."""
+    return carom.System(
+        force=lambda t, q, v: 2.0 * jnp.sin(1.7 * t) - 0.1 * v - q,
+        gap=lambda t, q: jnp.stack([q[0] + 0.4, 0.5 + 0.05 * jnp.sin(t) - q[0]]),
+        mass=[1.2],
+        restitution=0.7,
+    )
+
+
+def run(path, scheme, *, steps=None, resume=False, seconds=0.005, record=None, **options):
+    """Pieces of some milliseconds, so that there are many of them."""
+    SOLVE._PIECE_SECONDS = seconds
+    steps = SCHEMES[scheme] if steps is None else steps
+    record = {"every": 1} if record is None else record
+    return carom.solve(
+        oscillator(),
+        scheme_of_text(scheme),
+        [0.1],
+        [0.5],
+        t1=40.0,
+        dt=40.0 / steps,
+        record=carom.Record(path, resume=resume, **record),
+        **options,
+    )
+
+
+def forked(path, scheme, kill_after=None, **options):
+    """Run in a forked process; seconds from its first piece on, or None if it was killed."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if run(path, scheme, **options).ok else 1)
+    while pieces(path) < 2:
+        time.sleep(1e-3)
+    began = time.perf_counter()
+    if kill_after is not None:
+        time.sleep(kill_after)
+        os.kill(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL), code
+    return time.perf_counter() - began if code == 0 else None
+
+
+def pieces(path):
+    """How many are in the file."""
+    if not path.exists():
+        return 0
+    with h5py.File(path, "r", locking=False) as h5:
+        return int(h5["carom"].attrs["pieces"])
+
+
+def contents(path):
+    """Everything that a reader of the file finds, by name."""
+    with h5py.File(path, "r", locking=False) as h5:
+        n = h5["time"].shape[0]
+        impacts = h5["impact"].shape[0] if "impact" in h5 else 0
+        found = {}
+        for name, data in h5.items():
+            if isinstance(data, h5py.Dataset) and data.chunks is not None and name != "impact":
+                found[name] = data[: impacts if name.startswith("impact_") else n]
+        return found
+
+
+def same(a, b):
+    """Whether two of ``contents`` agree in every bit."""
+    return a.keys() == b.keys() and all(a[name].tobytes() == b[name].tobytes() for name in a)
+
+
+def beginning_of(part, whole):
+    """Whether ``part`` is what ``whole`` begins with."""
+    return all(whole[name][: len(part[name])].tobytes() == part[name].tobytes() for name in part)
+
+
+def main(folder, scheme, seed, count):
+    """Print, as JSON, the number of records that each kill left."""
+    folder, chance = Path(folder), random.Random(seed)
+    whole, killed = folder / "whole.nc", folder / "killed.nc"
+    took = forked(whole, scheme)
+    reference = contents(whole)
+    assert len(reference["impact_time"] if "impact_time" in reference else reference["time"]) > 20
+    records = []
+    for _ in range(count):
+        killed.unlink(missing_ok=True)
+        if forked(killed, scheme, chance.uniform(0.0, took)) is not None:
+            continue
+        left = contents(killed)
+        assert beginning_of(left, reference)
+        assert len({len(a) for name, a in left.items() if not name.startswith("impact")}) == 1
+        records.append(len(left["time"]))
+        forked(killed, scheme, resume=True)
+        assert same(contents(killed), reference)
+    print(json.dumps({"records": records, "seconds": took, "of": len(reference["time"])}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
