@@ -13,7 +13,7 @@ from scipy.integrate import quad
 
 import carom
 from carom import models
-from carom.models.beam import clamped_free
+from carom.models.beam import clamped_free, hermite
 from carom.models.pair import pair_phase
 from carom.models.pendulum import Arm, double_pendulum_reference
 from carom.models.references import follow, stored
@@ -177,8 +177,31 @@ def test_modes_of_the_cantilever_by_finite_elements():
     assert np.allclose(np.abs(shapes[tip, :4]), 2.0, 1e-5)
 
 
+def test_one_element_of_the_cantilever():
+    """The matrices of a beam element, in any book, for the deflection and slope of its free end."""
+    mass, stiffness = hermite(1, rate=3.0)
+    np.testing.assert_allclose(mass, np.array([[156, -22], [-22, 4]]) / 420, rtol=1e-13)
+    np.testing.assert_allclose(stiffness, 9 * np.array([[12.0, -6.0], [-6.0, 4.0]]), rtol=1e-13)
+
+
+def test_elements_of_the_cantilever_against_modes():
+    """Up to the first impact, where what the impact law makes of it differs."""
+    t, modes = np.linspace(0.0, 1.25, 201), 12
+    exact = models.cantilever(modes=modes, t1=1.25).exact(t)[0] @ (2.0 * (-1.0) ** np.arange(modes))
+    assert np.max(np.abs(exact)) > 0.09
+    errors = [
+        np.max(np.abs(models.cantilever(elements=n, t1=1.25).exact(t)[0][:, -2] - exact))
+        for n in (1, 2, 4)
+    ]
+    assert errors[0] < 5e-3
+    assert np.all(np.array(errors[:-1]) / errors[1:] > 5)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("parameters", [{}, {"e": 0.5, "force": 1.0, "t1": 3.0}])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"e": 0.5, "force": 1.0, "t1": 3.0}, {"elements": 2}, {"elements": 3, "t1": 8.0}],
+)
 def test_cantilever_by_event_detection(parameters):
     """Isolated impacts, then impacts that accumulate with the tip resting at a stop in between."""
     problem = models.cantilever(**parameters)

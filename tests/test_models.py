@@ -120,6 +120,7 @@ CASES = {
     "cantilever sticks": (models.cantilever, {"e": 0.5, "force": 1.0, "t1": 0.4}, []),
     "cantilever sticks e=0": (models.cantilever, {"e": 0.0, "modes": 3, "t1": 1.34},
                               np.arange(0.0, 1.2, 0.2)),
+    "cantilever, one element": (models.cantilever, {"elements": 1}, np.arange(0.0, 11.5, 0.2)),
     "cantilever e=0.6": (models.cantilever, {"e": 0.6, "force": 0.6, "rate": 2.0,
                                              "frequency": 6.0}, np.arange(0.0, 6.0, 0.3)),
     "cam without flight": (models.cam_and_follower, {"e": 0.5, "preload": 4.0}, []),

@@ -3,27 +3,48 @@
 import math
 from dataclasses import dataclass
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
+from carom.metric import product
 from carom.models.events import first_zero
 from carom.models.problem import ZENO_LISTED, ModelError, Problem, piecewise
 from carom.system import System
 
 
 def cantilever(
-    *, e=0.8, modes=2, damping=0.02, force=0.15, frequency=3.3, clearance=0.1, rate=1.0, t1=None
+    *,
+    e=0.8,
+    modes=2,
+    elements=None,
+    damping=0.02,
+    force=0.15,
+    frequency=3.3,
+    clearance=0.1,
+    rate=1.0,
+    t1=None,
 ):
-    """A cantilever beam in its first modes, forced at the tip between two stops there.
+    """A cantilever beam in its first modes or finite elements, forced at its tip between two stops.
 
     The Euler-Bernoulli beam of unit length and mass, ``w_tt + r^2 w_xxxx = 0`` with
     ``r^2 = EI/(rho A L^4)`` the square of ``rate``, clamped at x = 0 and free at x = 1 but for the
     force ``P cos(W t)``, W the ``frequency``, and the stops ``|w(1, t)| <= clearance``. In the
-    first modes, ``w = sum q_n phi_n(x)`` with unit mass each,
+    first ``modes``, ``w = sum q_n phi_n(x)`` with unit mass each,
 
         cos b_n cosh b_n = -1,    w_n = r b_n^2,    phi_n(1) = 2 (-1)^(n+1),                   (1)
         q_n'' + 2 z w_n q_n' + w_n^2 q_n = phi_n(1) P cos(W t),    z the damping of all modes, (2)
         gaps  clearance -+ sum q_n phi_n(1).                                                   (3)
+
+    With ``elements``, cubic Hermite elements of equal length, consistent mass; q has the deflection
+    and the slope of each node but the clamped one,
+
+        M q'' + C q' + K q = a P cos(W t),    w(1) = a . q,    gaps  clearance -+ a . q,       (4)
+
+    where C damps every mode of M and K by the same z: with ``K phi_n = w_n^2 M phi_n`` and unit
+    masses, ``C = sum 2 z w_n (M phi_n)(M phi_n)^T``, so that (4) is (2) for q = sum y_n phi_n with
+    the frequencies and the tips of the elements instead of (1).
 
     From rest. Between impacts q is a sum of exponentials in time, and so it is while the tip rests
     at a stop, where (2) holds across ``phi(1)`` alone; the times of impacts, and of the release
@@ -31,36 +52,76 @@ def cantilever(
     accumulate are followed down to a millionth of the fastest one; ``accumulation`` is the first
     of these times, and the error made in q is below 1e-12 of its size.
     """
-    if min(force, frequency, clearance, rate) <= 0 or modes < 1 or not 0 <= damping < 1:
+    count = modes if elements is None else elements
+    if min(force, frequency, clearance, rate) <= 0 or count < 1 or not 0 <= damping < 1:
         raise ModelError(
-            "needs positive force, frequency, clearance and rate, modes >= 1, 0 <= damping < 1, "
-            f"not {force}, {frequency}, {clearance}, {rate}, {modes}, {damping}"
+            "needs positive force, frequency, clearance and rate, modes or elements >= 1, "
+            f"0 <= damping < 1, not {force}, {frequency}, {clearance}, {rate}, {count}, {damping}"
         )
-    w = rate * clamped_free(modes) ** 2
-    tip = 2.0 * (-1.0) ** np.arange(modes)
+    if elements is None:
+        w, tip = rate * clamped_free(modes) ** 2, 2.0 * (-1.0) ** np.arange(modes)
+        shapes = np.eye(modes)
+        system = System(
+            force=ModalForce(tuple(w), tuple(tip * force), damping, frequency),
+            gap=TipStops(tuple(tip), clearance),
+            restitution=e,
+        )
+    else:
+        mass, stiffness = hermite(elements, rate)
+        w, shapes = _modes(mass, stiffness)
+        tip = shapes[-2]  # the last node's deflection and slope are last
+        loss = mass @ shapes * (2 * damping * w) @ shapes.T @ mass
+        at = np.eye(len(w))[-2]
+        system = System(
+            force=BeamForce(*(jnp.asarray(x) for x in (stiffness, loss, at * force)), frequency),
+            gap=TipStops(tuple(at), clearance),
+            mass=mass,
+            restitution=e,
+        )
     if damping == 0 and np.min(np.abs(w - frequency)) < 1e-9 * frequency:
         raise ModelError(f"without damping the frequency {frequency} must not be one of {w}")
-    system = System(
-        force=ModalForce(tuple(w), tuple(tip * force), damping, frequency),
-        gap=TipStops(tuple(tip), clearance),
-        restitution=e,
-    )
     beam = _Beam(w, tip, damping, tip * force, frequency, clearance, float(e))
     t1 = 6.1 * 2 * math.pi / frequency if t1 is None else float(t1)
     followed = beam.followed(t1)
+    exact = beam.exact(t1, followed.pieces)
     return Problem(
         name="cantilever",
         system=system,
-        q0=np.zeros(modes),
-        v0=np.zeros(modes),
+        q0=np.zeros(len(w)),
+        v0=np.zeros(len(w)),
         t0=0.0,
         t1=t1,
-        exact=beam.exact(t1, followed.pieces),
+        exact=lambda t: tuple(y @ shapes.T for y in exact(t)),
         source="closed form between events, whose times are roots found to rounding",
         accumulation=followed.accumulation,
         impact_times=np.array(followed.impacts),
         frequency=float(w[-1]),
     )
+
+
+def hermite(elements, rate):
+    """M and K of (4) in `cantilever`, each (2 elements, 2 elements), node by node."""
+    try:
+        from skfem import Basis, BilinearForm, ElementLineHermite, MeshLine
+        from skfem.helpers import dd, ddot
+    except ImportError:
+        raise ModelError(
+            "cantilever builds its matrices with scikit-fem: pip install 'carom[fem]'"
+        ) from None
+
+    basis = Basis(MeshLine(np.linspace(0.0, 1.0, elements + 1)), ElementLineHermite())
+    M = BilinearForm(lambda u, v, _: u * v).assemble(basis)
+    K = BilinearForm(lambda u, v, _: rate**2 * ddot(dd(u), dd(v))).assemble(basis)
+    free = basis.nodal_dofs[:, 1:].T.ravel()  # of node 1: deflection, slope; of node 2: ...
+    return tuple(np.asarray(A.toarray())[np.ix_(free, free)] for A in (M, K))
+
+
+def _modes(mass, stiffness):
+    """w_n (n,), rising, and the modes of unit mass, the columns of (n, n)."""
+    from scipy.linalg import eigh
+
+    squares, shapes = eigh(stiffness, mass)
+    return np.sqrt(squares), shapes
 
 
 def clamped_free(count):
@@ -172,8 +233,8 @@ class _Beam:
 
     def _next_impact(self, t, q, v, left, t1):
         """How long until the tip meets a stop, and its side; it has just left the side ``left``."""
-        found = []
-        for side in (1, -1):
+        first, met = math.inf, 0
+        for side in (left, -left) if left else (1, -1):
             normal, start, zero = -side * self.tip, self.step, 0.0
             if side == left:  # the gap starts from zero
                 zero = self.clearance + normal @ q
@@ -183,8 +244,11 @@ class _Beam:
             def gap(s, normal=normal, zero=zero):
                 return self.clearance + self.phases[0].flow(s, t, q, v)[0] @ normal - zero
 
-            found.append(first_zero(gap, step=self.step, limit=1.01 * (t1 - t), start=start))
-        return min(found), 1 if found[0] < found[1] else -1
+            limit = min(first, 1.01 * (t1 - t))
+            found = first_zero(gap, step=self.step, limit=limit, start=start)
+            if found < first:
+                first, met = found, side
+        return first, met
 
 
 @dataclass(frozen=True)
@@ -197,6 +261,17 @@ class ModalForce:
     def __call__(self, t, q, v):
         w, load = np.array(self.natural), np.array(self.load)
         return load * jnp.cos(self.frequency * t) - 2 * self.damping * w * v - w**2 * q
+
+
+class BeamForce(eqx.Module):
+    stiffness: Array  # (d, d)
+    loss: Array  # (d, d)
+    load: Array  # (d,)
+    frequency: float
+
+    def __call__(self, t, q, v):
+        forced = self.load * jnp.cos(self.frequency * t)
+        return forced - product(self.stiffness, q) - product(self.loss, v)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-_CHUNK = 512
+_CHUNK = 128
 
 
 def first_zero(gap, *, step, limit, start=None):
@@ -50,6 +50,8 @@ def _bracket(gap, s, g):
 def _root(gap, a, b) -> float:
     from scipy.optimize import brentq
 
+    if gap(a) <= 0.0 or gap(b) >= 0.0:  # asked again, one at a time, it is rounding
+        return float(a if gap(a) <= 0.0 else b)
     return float(brentq(gap, a, b, xtol=4e-16 * b, rtol=np.float64(1e-15)))  # type: ignore
 
 
