@@ -128,6 +128,32 @@ def test_a_run_goes_on_from_its_file(tmp_path):
     assert [json.loads(line) for line in path.read_text().splitlines()] == again.rows
 
 
+def test_a_method_stops_at_its_budget_and_says_so(tmp_path):
+    """The sizes behind the first run that is too dear are rows too, also when a run is resumed."""
+    path = tmp_path / "bench.jsonl"
+    dear = outsider("dear", 1e-2)  # 0.1, 1, 10 and 100 s by its own clock
+    results = run(path, [dear])
+    said = [row["status"].partition(" (")[0] for row in results.rows]
+    assert said == ["ok", "ok", "ok", "stopped: over budget"]
+    assert "took 10.0 s, beyond 5" in results.rows[-1]["status"]
+    path.write_text("".join(line + "\n" for line in path.read_text().splitlines()[:3]))
+    again = run(path, [dear])
+    assert [row["status"] for row in again.rows] == [row["status"] for row in results.rows]
+
+
+def test_the_tolerance_of_event_detection_shows():
+    """Its records do not shorten its steps so much that every tolerance gives the same motion."""
+    problem = models.impact_oscillator()
+    method = bench.METHODS["EventDriven"]
+    errors, steps = [], []
+    for rtol in (1e-3, 1e-7, 1e-11):
+        motion = method.advance(problem, rtol)
+        errors.append(measured(problem, motion, None)["q"])
+        steps.append(motion.steps)
+    assert errors[0] > 100 * errors[1] > 1e4 * errors[2]
+    assert steps[0] < steps[1] < steps[2]
+
+
 def test_a_method_that_fails_is_a_row():
     def advance(problem, size):
         raise ZeroDivisionError("no such luck")

@@ -30,6 +30,7 @@ PROBLEMS = {
     "Newton's cradle": lambda: models.newtons_cradle(),
     "cam and follower": lambda: models.cam_and_follower(),
     "cantilever": lambda: models.cantilever(),
+    "cantilever, elements": lambda: models.cantilever(elements=2),
     "double pendulum": lambda: models.double_pendulum(),
     "P12 wall": lambda: models.wall(),
     "P11 bar, thrown": lambda: models.elastic_bar(elements=100),

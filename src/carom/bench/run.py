@@ -18,11 +18,10 @@ from carom.errors import CaromError
 from carom.models import Problem
 
 _QUICK_SIZES = 3  # of each method, spread over its list
-_PATIENCE = {
-    True: 3.0,
-    False: 30.0,
-}  # [s] of one run; a finer one that would take longer is left out
-_REPEATED = 0.3  # [s] spent on repeating a quick run
+# CPU time [s] of a row, quick and not: the run, its repetitions and its certificate.  One beyond is
+# the last of its method on its problem; the first, which compiles, counts by the run alone.
+BUDGET = {True: 1.0, False: 5.0}
+_REPEATED = 0.15  # [s] spent on repeating a quick run
 
 
 def run(
@@ -50,7 +49,7 @@ def run(
         impulse = functools.cache(functools.partial(_impulses, problem))  # where it is asked for
         scale = scale_of(problem)
         for method in todo:
-            for row in _climb(title, problem, method, impulse, scale, results, _PATIENCE[quick]):
+            for row in _climb(title, problem, method, impulse, scale, results, BUDGET[quick]):
                 results.add(row)
                 if progress:
                     print(_line(row), flush=True)
@@ -107,9 +106,10 @@ def _impulses(problem) -> np.ndarray | None:
     return np.sum(np.asarray(sol.impulse), axis=0)
 
 
-def _climb(title, problem, method, impulse, scale, results, patience):
-    """Rows of one method on one problem, from coarse to fine, until it takes too long."""
-    took = 0.0
+def _climb(title, problem, method, impulse, scale, results, budget):
+    """Rows of one method on one problem, from coarse to fine, until one is over budget."""
+    cost = max((row["cpu"] for row in results.ok(title, method.name)), default=0.0)
+    compiled = False
     for size in method.sizes:
         if (title, method.name, size) in results:
             continue
@@ -122,9 +122,11 @@ def _climb(title, problem, method, impulse, scale, results, patience):
             "size_is": method.size,
             "declared": method.order,
         }
-        if took > patience:
-            yield row | {"status": "left out: it would take too long"}
+        if cost > budget:
+            told = f"stopped: over budget (a coarser one took {cost:.1f} s, beyond {budget:g})"
+            yield row | {"status": told}
             continue
+        begin = time.process_time()
         try:
             motion, clock = timed(lambda size=size: method.advance(problem, size))
             found = measured(problem, motion, None if motion.impulse is None else impulse())
@@ -132,19 +134,17 @@ def _climb(title, problem, method, impulse, scale, results, patience):
             name = "" if isinstance(failure, CaromError) else f"{type(failure).__name__}: "
             yield row | {"status": name + str(failure).partition(". ")[0]}
             continue
-        took = 4 * clock["wall"]
-        yield (
-            row
-            | {"status": "ok"}
-            | found
-            | clock
-            | _counted(motion, clock)
-            | {"certified": _certified(method, problem, size, clock, patience, motion)}
-        )
+        row |= {"status": "ok"} | found | clock | _counted(motion, clock)
+        row["certified"] = _certified(method, problem, size, motion, clock["cpu"] > budget)
+        row["spent"] = time.process_time() - begin
+        cost = max(cost, row["cpu"], row["spent"] if compiled else 0.0)
+        compiled = True
+        yield row
 
 
-def _certified(method, problem, size, clock, patience, motion):
-    if motion.certified is not None or method.certify is None or clock["wall"] > patience / 4:
+def _certified(method, problem, size, motion, over):
+    """The verdict, where there is one and the run was not over budget."""
+    if motion.certified is not None or method.certify is None or over:
         return motion.certified
     try:
         return method.certify(problem, size)
