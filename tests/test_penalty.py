@@ -123,6 +123,25 @@ def test_fixed_steps_tend_to_the_adaptive_ones(problem):
     assert len(above) < 2 or np.all(np.diff(np.log2(above)) < -0.9)
 
 
+@pytest.mark.parametrize("roots", [0.3, 1.5, 5.0, 16.0])
+def test_fixed_steps_resolve_several_gaps_at_once(roots):
+    """Three balls, two of them touching, struck in steps of so many sqrt(lam)."""
+    problem, lam = models.row_of_balls(e=0.5), 1e-4
+    steps = round(problem.t1 / (roots * lam**0.5))
+    adaptive, fixed = run(problem, lam, steps), run(problem, lam, steps, substeps=1)
+    assert np.max(np.abs(adaptive.v[-1] - adaptive.v[0])) > 0.5
+    np.testing.assert_allclose(fixed.v[-1], adaptive.v[-1], atol=1e-6)
+    np.testing.assert_allclose(fixed.q, adaptive.q, atol=1e-6)
+
+
+def test_the_force_is_taken_along_the_motion_in_contact():
+    """At rest the push of a step is h f(q), not that of the motion without the wall."""
+    pull = carom.System(force=lambda t, q, v: 4.0 * q - 1.0, gap=lambda t, q: q, restitution=0.5)
+    scheme = carom.Penalty(lam=1e-6, substeps=1)
+    sol = carom.solve(pull, scheme, [0.0], [0.0], t1=4.0, dt=0.05)
+    np.testing.assert_allclose(sol.impulse[-20:, 0], 0.05, rtol=2e-5)
+
+
 def test_a_batch_of_fixed_steps_is_a_loop_over_its_members():
     def one(e, lam):
         system = carom.System(force=_gravity, gap=lambda t, q: q, restitution=e)

@@ -54,7 +54,10 @@ class Penalty(Scheme):
 
         y'' = a - y / lam - (2 eps / sqrt(lam)) y' where y > 0,      y'' = a elsewhere           (5)
 
-    so that nothing limits the step but the force and the curvature of K.
+    so that nothing limits the step but the force and the curvature of K.  Where the wall acts, this
+    is done twice: a is then taken along the motion that the push of the first time leaves.  Where
+    several gaps push in one step x / |x| turns, (5) does not hold, and the step is resolved as by
+    default.
 
     ``stats.penetration`` is the largest overlap, ``stats.iterations`` the number of steps.
     """
