@@ -1,6 +1,7 @@
 """How an order is measured, and the table that declares it.
 
-``python tests/convergence.py`` prints the measured orders as the table of docs/orders.md.
+``python tests/convergence.py`` prints the measured orders as the table of docs/orders.md, and with
+``--write`` puts them there.
 
 The error of a first-order scheme is a constant times dt, and the constant depends on where in a
 step the impacts fall: neighbouring step sizes scatter by a factor of ten.  So an order is the
@@ -8,7 +9,9 @@ median slope over all pairs of some eighty runs, at prime numbers of steps sprea
 logarithm over a factor of 64.  Measured are sup |q| over the steps and the L1 norm of v in time.
 """
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -119,17 +122,36 @@ def _slope(steps, errors):
     return float(np.median((y[i] - y[j]) / (x[i] - x[j])))
 
 
+PAGE = Path(__file__).parents[1] / "docs" / "orders.md"
+_HEAD = "| problem | scheme | declared | sup q | L1 v | sup q error, coarsest to finest |"
+
+
+def row(title: str, name: str, case: Case, found: Orders) -> str:
+    """A line of the table."""
+    declared = case.order[name]
+    q = "" if declared == EXACT else f"{found.q:.2f}"
+    v = "" if found.v_errors[0] < 1e-9 else f"{found.v:.2f}"
+    span = f"{found.q_errors[0]:.1e} to {found.q_errors[-1]:.1e}"
+    return f"| {title} | {name} | {declared} | {q} | {v} | {span} |"
+
+
+def with_table(page: str, lines: list[str]) -> str:
+    """The page with its table, which is the end of it, replaced."""
+    return (
+        page[: page.index(_HEAD)] + "\n".join([_HEAD, "|---|---|---|---|---|---|", *lines]) + "\n"
+    )
+
+
 def main():
     """Print the table of measured orders."""
-    print("| problem | scheme | declared | sup q | L1 v | sup q error, coarsest to finest |")
-    print("|---|---|---|---|---|---|")
+    print(_HEAD)
+    lines = []
     for title, case in cases().items():
         for name, scheme in SCHEMES.items():
-            found, declared = orders(case, scheme), case.order[name]
-            q = "" if declared == EXACT else f"{found.q:.2f}"
-            v = "" if found.v_errors[0] < 1e-9 else f"{found.v:.2f}"
-            span = f"{found.q_errors[0]:.1e} to {found.q_errors[-1]:.1e}"
-            print(f"| {title} | {name} | {declared} | {q} | {v} | {span} |", flush=True)
+            lines.append(row(title, name, case, orders(case, scheme)))
+            print(lines[-1], flush=True)
+    if "--write" in sys.argv[1:]:
+        PAGE.write_text(with_table(PAGE.read_text(), lines))
 
 
 if __name__ == "__main__":
