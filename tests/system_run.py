@@ -16,14 +16,16 @@ from pathlib import Path
 
 import h5py
 import jax.numpy as jnp
+import numpy as np
 
 import carom
+from carom.netcdf import records_of
 from carom.schemes.named import scheme_of_text
 
 SOLVE = sys.modules["carom.solve"]  # the name carom.solve is the function
 
 SCHEMES = {
-    "Moreau": 400_000,
+    "Moreau": 1_000_000,
     "Moreau(implicit=True)": 100_000,
     "Maury": 200_000,
     "PaoliSchatzman": 100_000,
@@ -48,7 +50,7 @@ def run(path, scheme, *, steps=None, resume=False, seconds=0.005, record=None, *
     """Pieces of some milliseconds, so that there are many of them."""
     SOLVE._PIECE_SECONDS = seconds
     steps = SCHEMES[scheme] if steps is None else steps
-    record = {"every": 1} if record is None else record
+    record = {"every": 10 if steps > 200_000 else 1} if record is None else record
     return carom.solve(
         oscillator(),
         scheme_of_text(scheme),
@@ -88,8 +90,8 @@ def pieces(path):
 def contents(path):
     """Everything that a reader of the file finds, by name."""
     with h5py.File(path, "r", locking=False) as h5:
-        n = h5["time"].shape[0]
-        impacts = h5["impact"].shape[0] if "impact" in h5 else 0
+        n = records_of(h5)
+        impacts = min([a.shape[0] for name, a in h5.items() if name.startswith("impact")] or [0])
         found = {}
         for name, data in h5.items():
             if isinstance(data, h5py.Dataset) and data.chunks is not None and name != "impact":
@@ -113,7 +115,7 @@ def main(folder, scheme, seed, count):
     whole, killed = folder / "whole.nc", folder / "killed.nc"
     took = forked(whole, scheme)
     reference = contents(whole)
-    assert len(reference["impact_time"] if "impact_time" in reference else reference["time"]) > 20
+    assert np.count_nonzero(reference["impulse"]) > 20
     records = []
     for _ in range(count):
         killed.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """The command: what it runs, what it says, and how it leaves."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -87,7 +88,94 @@ def test_a_system(carom_does, tmp_path):
     assert carom_does("plot", "ball.nc", "--out", "ball.png")[0] == 0
     assert Path("ball.png").read_bytes().startswith(b"\x89PNG")
     assert "Maury() on bouncing_ball" not in carom_does("info", "ball.toml")[1]
-    assert "resume" in carom_does("run", "--resume", "ball.nc")[2]
+    before = Path("ball.nc").read_bytes()
+    code, said, _ = carom_does("run", "--resume", "ball.nc")  # finished: nothing is left to do
+    assert (code, "a solution" in said) == (0, True)
+    assert carom.load("ball.nc").q.tobytes() == sol.q.tobytes()
+    assert len(before) == Path("ball.nc").stat().st_size
+
+
+def test_a_system_stopped_and_resumed(carom_does, tmp_path, monkeypatch):
+    (tmp_path / "ball.toml").write_text(BALL)
+    solve = sys.modules["carom.solve"]
+    monkeypatch.setattr(solve, "_PIECE_STEPS", 20)
+    assert carom_does("run", "ball.toml", "--out", "whole.nc")[0] == 0
+    piece, left = solve.Pieces.advance, [3]
+
+    def interrupted(self):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return piece(self)
+
+    monkeypatch.setattr(solve.Pieces, "advance", interrupted)
+    code, _, said = carom_does("run", "ball.toml")
+    assert (code, "go on with: carom run --resume ball.nc" in said) == (130, True)
+    said = carom_does("info", "ball.nc")[1]
+    assert "not finished, of 100 steps; go on with: carom run --resume ball.nc" in said
+    assert "60 steps of 0.01" in said
+    assert carom_does("plot", "ball.nc")[0] == 0
+    left[0] = 10**6
+    (tmp_path / "ball.toml").unlink()  # the recording knows
+    code, said, progress = carom_does("run", "--resume", "ball.nc")
+    assert code == 0
+    assert re.search(r"step 100 of 100 .*kinetic energy \S+, \d contacts?, \d impacts?", progress)
+    one, other = carom.load("ball.nc"), carom.load("whole.nc")
+    for name in ("t", "q", "v", "gap", "impulse", "velocity_before"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_array_equal(one.impacts, other.impacts)
+
+
+def test_the_line_of_a_terminal(tmp_path, monkeypatch):
+    """rich on a terminal of its own: one line that changes, with rate, time left and energy."""
+    import io
+
+    from carom.progress import Progress
+
+    monkeypatch.setattr("carom.progress._LIVE", 0.0)
+    monkeypatch.setattr(sys.modules["carom.solve"], "_PIECE_STEPS", 25)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    ball, out = carom.models.bouncing_ball(t1=1.0), io.StringIO()
+    with Progress(100, live=True, out=out).shown() as progress:
+        carom.solve(
+            ball.system, carom.Moreau(), ball.q0, ball.v0, t1=1.0, dt=0.01, progress=progress
+        )
+    shown = out.getvalue()
+    assert shown.count("step 25 of 100 (25 %)") >= 1
+    assert re.search(
+        r"step (\d\d) of 100 \(\1 %\), \S+ steps/s, \d+ s left; kinetic energy \S+, \d contacts?, "
+        r"\d impacts?",
+        shown,
+    )
+    assert "\x1b[2K" in shown  # the line is written over
+    assert shown.endswith("\x1b[2K")  # and gone at the end
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_the_command_in_a_terminal(tmp_path):
+    import pty
+
+    (tmp_path / "ball.toml").write_text(BALL.replace("0.01", "1e-5"))
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "carom.cli", "run", "ball.toml"]
+    child = subprocess.Popen(command, cwd=tmp_path, stdout=theirs, stderr=theirs, stdin=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            more = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not more:
+            break
+        shown += more
+    os.close(ours)
+    assert child.wait() == 0, shown
+    assert re.search(rb"step \d+ of 100000 .*steps/s", shown)
+    assert b"\x1b[?25l" in shown  # the cursor is hidden while the line changes
+    assert b"written: ball.nc" in shown
 
 
 @pytest.fixture(scope="module")

@@ -284,17 +284,6 @@ def test_another_run_is_not_gone_on_with(whole):
         moved(carom.Record(whole[2], every=6, resume=True))
     with pytest.raises(errors.RecordError, match="no file"):
         moved(carom.Record(whole[2].with_name("other.vtkhdf"), resume=True))
-    ball = carom.models.bouncing_ball()
-    with pytest.raises(errors.RecordError, match="for Spheres"):
-        carom.solve(
-            ball.system,
-            carom.Moreau(),
-            ball.q0,
-            ball.v0,
-            t1=1.0,
-            dt=0.1,
-            record=carom.Record("x.nc", resume=True),
-        )
 
 
 def test_a_full_disk(whole, tmp_path):

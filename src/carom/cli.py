@@ -4,7 +4,7 @@ import math
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,14 +18,14 @@ app = typer.Typer(
     \b
     carom models                          which problems are ready
     carom run examples/settling.toml      run one that a file describes
-    carom run --resume settling.vtkhdf    go on with a run of spheres that was stopped
+    carom run --resume settling.vtkhdf    go on with a run that was stopped
     carom info settling.vtkhdf            what a result is
     carom certify settling.vtkhdf         whether it is a solution
     carom plot settling.vtkhdf            a picture of it
     carom view settling.vtkhdf            look at it in a browser
     """,
 )
-_CERTIFIED = 20_000_000  # spheres times records up to which a run is certified at its end
+_CERTIFIED = 20_000_000  # spheres or coordinates times records: larger runs are not certified
 
 
 @app.command()
@@ -100,7 +100,7 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Result: .nc, or .vtkhdf for spheres.")] = None,
     every: Annotated[int | None, typer.Option(help="Steps between records.")] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with the run that made this .vtkhdf file.")
+        Path | None, typer.Option(help="Go on with the run that made this file.")
     ] = None,
 ):
     """Run what FILE describes; ends with the certificate and the file written.
@@ -109,7 +109,7 @@ def run(
 
     FILE is TOML with the keys model or spheres, scheme, dt, t1, out, [parameters], [[walls]],
     [record] (see examples/*.toml and docs/command.md), or Python that defines problem.
-    A run of spheres that was stopped in any way goes on with: carom run --resume FILE.vtkhdf
+    A run that was stopped in any way goes on with: carom run --resume RESULT
 
     Exit codes: 0 done; 1 the run had to stop (its records are kept); 2 a mistake in the input;
     3 the result is not a solution; 4 a file cannot be read or written; 130 interrupted.
@@ -133,10 +133,12 @@ def run(
     except KeyboardInterrupt:
         typer.echo(f"\ninterrupted{_how_to_go_on(plan)}", err=True)
         raise typer.Exit(130) from None
-    if not plan.of_spheres:
-        _describe(plan)
-    typer.echo(f"\n{sol}")
-    verdict = _certificate(plan, sol)
+    large = len(sol) * _numbers(plan) > _CERTIFIED
+    if large:
+        typer.echo(f"\nnot summed up and certified, for its size; see: carom certify {plan.out}")
+    else:
+        typer.echo(f"\n{sol}")
+    verdict = None if large else _certificate(plan, sol)
     size = plan.out.stat().st_size
     typer.echo(f"\nwritten: {plan.out} ({size / 1e6:.3g} MB, {len(sol.t)} records)")
     raise typer.Exit(1 if not sol.ok else 3 if verdict is False else 0)
@@ -149,38 +151,36 @@ def _what(plan) -> str:
 
 
 def _resumed(path):
-    from carom import runfile
+    import carom
+    from carom import netcdf, runfile
     from carom.vtkhdf import Reader
 
-    if path.suffix != ".vtkhdf":
-        raise typer.BadParameter(
-            f"--resume {path}: only runs of spheres (.vtkhdf) are written as they go; run it again"
-        )
-    with Reader(path, empty=True) as found:
-        return runfile.from_description(found.description, path)
+    if path.suffix == ".vtkhdf":
+        with Reader(path, empty=True) as found:
+            return runfile.from_description(found.description, path)
+    if not path.exists():
+        raise carom.errors.RecordError(f"there is no file {str(path)!r}")
+    with netcdf.open_file(path) as h5:
+        return runfile.from_description(netcdf.description_of(h5), path)
 
 
 def _how_to_go_on(plan):
-    if plan.of_spheres and plan.out.exists():
+    if plan.out.exists():
         return f"; go on with: carom run --resume {plan.out}"
     return "; nothing was written"
 
 
-def _describe(plan):
-    """Put into a netCDF file how it was made, so that ``carom certify`` can check it."""
-    import h5py
-
-    with h5py.File(plan.out, "r+") as h5:
-        h5.attrs["carom_run"] = plan.description
+def _numbers(plan) -> int:
+    """In a record."""
+    if plan.of_spheres:
+        return len(plan.problem)
+    return len(plan.problem.q0)
 
 
 def _certificate(plan, sol):
     """Print the certificate; its verdict."""
     import carom
 
-    if plan.of_spheres and len(sol) * len(plan.problem) > _CERTIFIED:
-        typer.echo(f"\nnot certified, for its size; see: carom certify {plan.out}")
-        return None
     options = {} if plan.of_spheres else {"q0": plan.problem.q0, "v0": plan.problem.v0}
     found = carom.certify(sol, **options)
     typer.echo(f"\n{found}")
@@ -201,18 +201,20 @@ def _loaded(path, problem=None):
             if plan is None and found.functions:
                 plan = runfile.from_description(found.description, path)
         return carom.load(path, pile=None if plan is None else plan.problem), plan
-    import h5py
+    from carom import netcdf
 
     try:
-        sol = carom.load(path)
-        with h5py.File(path, "r") as h5:
-            description = h5.attrs.get("carom_run")
+        sol: Any = carom.load(path)
     except (OSError, ValueError, KeyError) as problem:
+        if isinstance(problem, carom.errors.CaromError):
+            raise
         raise carom.errors.RecordError(
             f"{str(path)!r} is not a result saved by carom: {_first_line(problem)}"
         ) from None
-    if plan is None and description is not None:
-        plan = runfile.from_description(str(description), path)
+    if plan is None and netcdf.is_recording(path):
+        with netcdf.open_file(path) as h5:
+            if description := netcdf.description_of(h5):
+                plan = runfile.from_description(description, path)
     return sol, plan
 
 
@@ -230,7 +232,16 @@ def info(file: Annotated[Path, typer.Argument(help="A result (.nc, .vtkhdf), or 
     if file.suffix == ".vtkhdf":
         _info_of_spheres(file)
         return
-    typer.echo(str(_loaded(file)[0]))
+    _info_of_system(file)
+
+
+def _info_of_system(file):
+    sol, _ = _loaded(file)
+    typer.echo(str(sol))
+    typer.echo(f"  records                 {len(sol)}, {file.stat().st_size / 1e6:.3g} MB")
+    if not getattr(sol, "finished", True):
+        left = sol.settings["steps"]
+        typer.echo(f"not finished, of {left} steps; go on with: carom run --resume {file}")
 
 
 def _info_of_spheres(file):

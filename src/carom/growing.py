@@ -41,7 +41,7 @@ class Column:
     inner: tuple[int, ...]  # shape of a row
     chunk: int  # rows of a chunk
     most: int  # rows that will ever come
-    bounded: bool = False  # whether readers are told the most there can be
+    bounded: bool = False  # whether readers are told the most there can be, and NaN is what lacks
 
     @property
     def row_bytes(self) -> int:
@@ -94,6 +94,7 @@ def _empty(columns, fixed) -> bytes:
                 maxshape=(c.most if c.bounded else None, *c.inner),
                 chunks=(c.chunk, *c.inner),
                 dtype=c.dtype,
+                fillvalue=np.nan if c.bounded and c.dtype.kind == "f" else None,
             )
         fixed(file)
         file.flush()

@@ -1,6 +1,6 @@
 """Runs of a System on disk: netCDF, which xarray opens, with what is needed to go on.
 
-    time              (n,) records that are complete, the last column to be counted
+    time              (n,)
     q, v              (n, d)        gap, impulse      (n, p)
     velocity_before, velocity_after, events           where every step is kept
     impact_*          the table of impacts, as long as impact says
@@ -8,12 +8,14 @@
     /carom            settings, description, checkpoint: what the run is, and where it stands
 
 The file is written piece by piece (recording.py): memory does not grow with the number of records,
-and a run that is stopped in any way leaves all pieces before.
+and a run that is stopped in any way leaves all pieces before.  The numbers of rows are raised one
+after another, time first: in that instant other readers find NaN where a variable has fewer rows.
 """
 
 import io
 import json
 import os
+import struct
 import uuid
 from typing import Any
 
@@ -26,6 +28,7 @@ from carom.errors import CaromError, RecordError
 from carom.growing import Column, GrowingFile, create
 from carom.impacts import COLUMNS, ImpactLog, listed
 from carom.loop import EVENT_FIELDS
+from carom.record import Every
 from carom.recording import SLOT_HEAD, check_same, hashes, lost_end, newest, said, slot
 from carom.schemes.named import scheme_of_text
 from carom.solution import AXES, STATS, Motion, Origin, Stats, scheme_text
@@ -66,13 +69,15 @@ class Recording:
     @staticmethod
     def resume(path, pieces) -> "Recording | None":
         """An old file of the same run, which puts ``pieces`` where it was; None: from the start."""
+        layout = _Layout(pieces)
         with open_file(path) as h5:
             check_same(path, settings_of(h5)["parts"], _parts(pieces))
+            layout.columns = [_column_of(h5, c.name) for c in layout.columns]
             state, number = newest(h5["carom/checkpoint"], int(h5["carom"].attrs["pieces"]))
         if not state:
             return None
         with said(path, "go on in"):
-            recording = Recording(path, _Layout(pieces))
+            recording = Recording(path, layout)
         recording.pieces = number
         recording.count, recording.impacts = restore(pieces, state)
         return recording
@@ -96,9 +101,9 @@ class Recording:
 
     def _publish(self, count, impacts):
         names = self.layout.impact_names
-        number = dict.fromkeys(names, impacts) | dict.fromkeys(self.layout.names, count)
+        number: dict[str, int] = dict.fromkeys(names, impacts)
+        number |= dict.fromkeys(self.layout.names, count)
         number["carom/checkpoint"] = min(self.pieces + 1, 2)
-        number["time"] = number.pop("time")  # last: xarray takes the length of all from it
         self.file.publish(number, self.pieces + 1)
         self.count, self.impacts, self.pieces = count, impacts, self.pieces + 1
 
@@ -125,7 +130,7 @@ class _Layout:
         self.pieces, self.d, self.p = pieces, pieces.d, pieces.p
         self.most = pieces.total
         width = {"coordinate": self.d, "constraint": self.p}
-        self.inner = {name: (axis,) for name, axis in AXES.items()}
+        self.inner: dict[str, tuple[str, ...]] = {name: (axis,) for name, axis in AXES.items()}
         events = pieces.run.scheme.events_per_step
         if not pieces.full:
             del self.inner["velocity_before"], self.inner["velocity_after"]
@@ -146,15 +151,16 @@ class _Layout:
         self.columns = self._columns()
 
     def _columns(self):
-        found = [_column("time", _FLOAT, (), self.most)]
+        found = [_column("time", _FLOAT, (), self.most, _CHUNK_BYTES)]
         for name, axes in self.inner.items():
-            found.append(_column(name, _FLOAT, tuple(self.width[a] for a in axes), self.most))
+            inner = tuple(self.width[a] for a in axes)
+            found.append(_column(name, _FLOAT, inner, self.most, _CHUNK_BYTES))
         if self.impacts:
             most = _most_impacts(self.pieces)
             kinds = [("impact", "<i4"), *((f"impact_{n}", np.dtype(k)) for n, k in COLUMNS)]
             found += [_column(n, np.dtype(kind), (), most, _IMPACT_BYTES) for n, kind in kinds]
         room = SLOT_HEAD + len(saved(self.pieces, 0, 0))
-        return [*found, Column("carom/checkpoint", np.dtype("u1"), (room,), 1, 2)]
+        return [*found, Column("carom/checkpoint", np.dtype("u1"), (room,), 1, 2, True)]
 
     def fill(self, h5, settings, description):
         """What does not grow, and which axis is which."""
@@ -180,25 +186,22 @@ class _Layout:
             h5["impact"].make_scale(f"{_NO_VARIABLE}{0:10}")
             for name in self.impact_names[1:]:
                 h5[name].dims[0].attach_scale(h5["impact"])
-        for axis, names in (
-            ("slot", ("checkpoint",)),
-            ("state", ()),
-            ("letter", ("settings",)),
-            ("character", ("description",)),
+        for name, axes in (
+            ("checkpoint", ("slot", "state")),
+            ("settings", ("letter",)),
+            ("description", ("character",)),
         ):
-            size = 2 if axis == "slot" else group["checkpoint"].shape[1]
-            size = len(group[names[0]]) if axis in ("letter", "character") else size
-            group.create_dataset(axis, (size,), ">f4")
-            group[axis].make_scale(f"{_NO_VARIABLE}{size:10}")
-            for name in names:
-                group[name].dims[0].attach_scale(group[axis])
-        group["checkpoint"].dims[1].attach_scale(group["state"])
+            for k, axis in enumerate(axes):
+                size = group[name].maxshape[k]
+                group.create_dataset(axis, (size,), ">f4")
+                group[axis].make_scale(f"{_NO_VARIABLE}{size:10}")
+                group[name].dims[k].attach_scale(group[axis])
 
 
 _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."
 
 
-def _column(name, kind, inner, most, size=_CHUNK_BYTES) -> Column:
+def _column(name, kind, inner, most, size) -> Column:
     row = kind.itemsize * int(np.prod(inner, dtype=int))
     chunk = max(1, size // row, -(-most // _MOST_CHUNKS))
     return Column(name, kind, inner, min(most, chunk), most, bounded=True)
@@ -229,7 +232,7 @@ def _parts(pieces) -> dict[str, str]:
             "the scheme": [scheme_text(run.scheme)],
             "t0, t1 or dt": [float(run.t0), float(run.dt), pieces.steps],
             "what is recorded": [
-                np.asarray(plan.marks),
+                str(plan.marks) if isinstance(plan.marks, Every) else plan.marks,
                 np.asarray([] if plan.fractions is None else plan.fractions),
                 pieces.log is not None,
             ],
@@ -247,13 +250,15 @@ def saved(pieces, count: int, impacts: int) -> bytes:
     held = log.held()
     buffer, room = io.BytesIO(), 2 - len(held["index"])
     leaves = [np.asarray(x) for x in jax.tree_util.tree_leaves(pieces.carry)]
+    arrays: Any = {f"carry_{k:03d}": leaf for k, leaf in enumerate(leaves)}
+    for name, a in held.items():
+        arrays[f"held_{name}"] = np.pad(a, [(0, room), *[(0, 0)] * (a.ndim - 1)])
     np.savez(
         buffer,
         counts=[pieces.done, count, impacts, len(held["index"]), pieces.finished],
         pending=pieces.pending,
         largest=log.largest,
-        **{f"held_{n}": np.pad(a, [(0, room), *[(0, 0)] * (a.ndim - 1)]) for n, a in held.items()},
-        **{f"carry_{k:03d}": leaf for k, leaf in enumerate(leaves)},
+        **arrays,
     )
     return buffer.getvalue()
 
@@ -262,7 +267,7 @@ def restore(pieces, data: bytes) -> tuple[int, int]:
     """Put a run where it was; the number of its records and of its impacts."""
     with np.load(io.BytesIO(data)) as found:
         pieces.done, count, impacts, held, pieces.finished = (int(n) for n in found["counts"])
-        pieces.pending = found["pending"]
+        pieces.pending, pieces.struck = found["pending"], impacts
         if pieces.log is not None:
             pieces.log = _log(found, pieces.p, held)
         leaves, shape = jax.tree_util.tree_flatten(pieces.carry)
@@ -282,12 +287,14 @@ def _log(found, p, held) -> ImpactLog:
 def is_recording(path) -> bool:
     """Whether a file was written by a Recording; False where it cannot be opened."""
     try:
-        if os.path.exists(path):
-            _mend(os.fspath(path))
-        with h5py.File(path, "r", locking=False) as h5:
+        with _opened(_mended(os.fspath(path))) as h5:
             return "carom/checkpoint" in h5 and "time" in h5
     except (OSError, KeyError):
         return False
+
+
+def _opened(path) -> Any:
+    return h5py.File(path, "r", locking=False)
 
 
 def open_file(path) -> Any:
@@ -300,7 +307,13 @@ def open_file(path) -> Any:
             f"{name!r} was not written as a run went (or lost too much of it): it cannot be gone "
             "on with"
         )
-    return h5py.File(name, "r", locking=False)
+    return _opened(name)
+
+
+def records_of(h5) -> int:
+    """How many are complete."""
+    names = ("time", *AXES, "events")
+    return min(h5[name].shape[0] for name in names if name in h5)
 
 
 def settings_of(h5) -> dict:
@@ -313,28 +326,36 @@ def description_of(h5) -> str:
     return bytes(h5["carom/description"][:]).decode().strip()
 
 
-def _mend(path: str) -> None:
-    """Cut a file that lost its end back to the records that are whole."""
-    size = lost_end(path)
+def _mended(path: str) -> str:
+    """The path; a file that lost its end is cut back to the records that are whole."""
+    size = lost_end(path) if os.path.exists(path) else None
     if size is None:
-        return
-    with h5py.File(path, "r", locking=False) as h5:
-        if "carom/checkpoint" not in h5:
-            return
+        return path
+    try:
+        _cut_back(path, size)
+        return path
+    except (OSError, KeyError, RuntimeError, struct.error):
+        os.truncate(path, size)
+        raise RecordError(
+            f"{path!r} was cut off before its first record: nothing is left"
+        ) from None
+
+
+def _cut_back(path: str, size: int) -> None:
+    with _opened(path) as h5:
         columns = [_column_of(h5, name) for name in _growing(h5)]
+        h5["carom/checkpoint"].shape  # noqa: B018
     file = GrowingFile(path, columns, _COUNTER)
     whole = {c.name: file.rows_within(c.name, size) for c in columns}
     impacts = {name: n for name, n in whole.items() if name.startswith("impact_")}
-    records = min(n for name, n in whole.items() if name not in impacts)
-    with h5py.File(path, "r", locking=False) as h5:
+    records = min(n for name, n in whole.items() if not name.startswith("impact"))
+    with _opened(path) as h5:
         left = min(impacts.values(), default=0)
         if impacts and left < h5["impact"].shape[0]:  # records after a lost impact are not whole
             last = h5["impact_time"][left - 1] if left else -np.inf
             records = int(np.searchsorted(h5["time"][:records], last, side="right"))
-        if impacts:
-            impacts = dict.fromkeys(["impact", *impacts], left)
-    rest = {name: records for name in whole if name not in impacts and name != "time"}
-    file.publish({**impacts, **rest, "time": records}, 0)  # 0: no state to go on from
+    rows = {n: left if n.startswith("impact") else records for n in whole}
+    file.publish(rows, 0)  # 0: no state to go on from
     file.close()
 
 
@@ -357,7 +378,7 @@ class RecordedSolution(Motion):
         self.path = os.fspath(path)
         with open_file(path) as h5:
             self.settings = settings_of(h5)
-            self._count = h5["time"].shape[0]
+            self._count = records_of(h5)
             self.dt = float(h5.attrs["dt"])
             self.status: Any = getattr(Status, NAMES[int(h5["status"][()])])
             self.stats = Stats(*(h5[f"stats_{name}"][()].item() for name in STATS))
@@ -420,7 +441,7 @@ def _impacts(h5) -> np.ndarray | None:
     """The table, with an impact that a run is still in the middle of."""
     if "impact_time" not in h5:
         return None
-    rows = np.zeros(h5["impact"].shape[0], COLUMNS)
+    rows = np.zeros(min(h5[f"impact_{name}"].shape[0] for name, _ in COLUMNS), COLUMNS)
     for name, _ in COLUMNS:
         rows[name] = h5[f"impact_{name}"][: len(rows)]
     if int(h5["status"][()]) != NAMES.index("unfinished"):

@@ -11,7 +11,7 @@ _LIVE = 0.2  # [s] between changes of a live line
 
 
 class Progress:
-    """Called by ``solve`` after steps: with their number (a System) or with the run (Spheres)."""
+    """Called by ``solve`` with the run, after each step (Spheres) or now and then (a System)."""
 
     def __init__(self, steps: int, *, live: bool | None = None, out=None):
         self.steps, self.out = steps, sys.stderr if out is None else out
@@ -28,20 +28,21 @@ class Progress:
         from rich.console import Console
         from rich.live import Live
 
-        with Live("starting", console=Console(file=self.out), transient=True) as self._display:
+        console = Console(file=self.out, force_terminal=True, highlight=False, markup=False)
+        with Live("starting", console=console, transient=True) as self._display:
             yield self
 
     def __call__(self, run) -> None:
         now = time.perf_counter()
-        done = run if isinstance(run, int) else run.step
+        done = run.step
         if self.first is None:
             self.first, self.began = done, now
         if now - self.last < (_LIVE if self.live else _PLAIN) and done < self.steps:
             return
         self.last = now
-        line = self.line(done, now - self.began) + ("" if isinstance(run, int) else _physics(run))
+        line = f"{self.line(done, now - self.began)}; {_physics(run)}"
         if self._display is not None:
-            self._display.update(line)
+            self._display.update(line, refresh=True)
         else:
             print(line, file=self.out, flush=True)
 
@@ -56,7 +57,12 @@ class Progress:
 
 
 def _physics(run) -> str:
-    """Energy, contacts and the worst overlap of a run of spheres."""
+    """Energy and contacts."""
+    return _of_spheres(run) if hasattr(run, "world") else _of_system(run)
+
+
+def _of_spheres(run) -> str:
+    """With the worst overlap."""
     pile, state = run.world.pile, run.state
     d = pile.dimension
     x, v = state.q[:, :d], state.v[:, :d]
@@ -65,7 +71,20 @@ def _physics(run) -> str:
     )
     contacts = 0 if run.last is None else np.count_nonzero(run.last[1] > 0.0)
     worst = max(run.overlap, run.largest) / pile.smallest
-    return f"; energy {energy:.5g} J, {contacts} contacts, worst overlap {worst:.1e} radii"
+    return f"energy {energy:.5g} J, {contacts} contacts, worst overlap {worst:.1e} radii"
+
+
+def _of_system(run) -> str:
+    """The energy is kinetic, and potential where the system has one."""
+    system, state = run.run.system, run.carry.state
+    energy = float(system.energy(state.q, state.v))
+    name = "energy" if system.potential is not None else "kinetic energy"
+    text = f"{name} {energy:.5g}, {_count(np.count_nonzero(run.pushed > 0.0), 'contact')}"
+    return text if run.log is None else f"{text}, {_count(run.struck, 'impact')}"
+
+
+def _count(number, name) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def _clock(seconds: float) -> str:

@@ -3,6 +3,7 @@
 import copy
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,11 @@ class Record:
     Record(impacts=True)     the table of impacts, the first and the last state
     Record(final=True)       the last state only
 
-    ``impacts=True`` may be added to ``every``; it costs a look at every step, and memory for the
-    impacts.  A ``path`` (first argument) saves the solution there when the run ends or fails.
+    ``impacts=True`` may be added to ``every``; it costs a look at every step.
 
-    Spheres are written as the run goes, to a VTKHDF file that ParaView opens; with ``resume=True``
-    a run that was stopped in any way goes on from the last record in its file.
+    With a ``path`` (first argument) the run is written as it goes, a System to netCDF, which xarray
+    opens, Spheres to VTKHDF, which ParaView opens; memory does not grow with the records.  With
+    ``resume=True`` a run that was stopped in any way goes on from where its file stands.
     """
 
     def __init__(
@@ -64,17 +65,38 @@ class Record:
         if self.times is not None:
             return _plan_times(self.times, t0, dt, steps)
         if self.every is not None:
-            marks = np.arange(0, steps + self.every, self.every)  # one array: there may be 10^8
-            marks[-1] = steps
-            return Plan(marks, None)
+            return Plan(Every(self.every, steps), None)
         return Plan(np.array([steps] if self.final else [0, steps]), None)
+
+
+@dataclass(frozen=True)
+class Every:
+    """The steps 0, every, 2 every, ... and the last: what an array would be, without its memory."""
+
+    every: int
+    steps: int
+
+    def __len__(self) -> int:
+        return 1 + -(-self.steps // self.every)
+
+    def __getitem__(self, which) -> Any:
+        if isinstance(which, slice):
+            return np.minimum(np.arange(*which.indices(len(self))) * self.every, self.steps)
+        return min(range(len(self))[which] * self.every, self.steps)
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return self[:].astype(int if dtype is None else dtype)
+
+    def searchsorted(self, step: int, side: str = "right") -> int:
+        """How many are at most ``step``."""
+        return len(self) if step >= self.steps else max(0, step // self.every + 1)
 
 
 @dataclass(frozen=True)
 class Plan:
     """Steps to keep, and how far into the step that follows each record lies."""
 
-    marks: np.ndarray  # (n,) int, increasing; equal where two chosen times share a step
+    marks: Any  # (n,) int, increasing; equal where two chosen times share a step
     fractions: np.ndarray | None  # (n,) in [0, 1), or None for records on the steps themselves
 
 

@@ -165,6 +165,10 @@ class Motion:
         """Write netCDF, which ``carom.load`` and xarray open."""
         self.to_xarray().to_netcdf(path, engine="h5netcdf")
 
+    def __len__(self) -> int:
+        """The number of recorded times (of members, for a batch)."""
+        return self.t.shape[0]
+
     def __str__(self) -> str:
         return summary(self)
 
@@ -210,10 +214,6 @@ class Solution(Motion, eqx.Module):
         if isinstance(member, int) and not -len(self) <= member < len(self):
             raise IndexError(f"member {member} of a batch of {len(self)}")
         return jax.tree_util.tree_map(lambda a: a[member], self)
-
-    def __len__(self) -> int:
-        """The number of recorded times (of members, for a batch)."""
-        return self.t.shape[0]
 
     def __repr__(self) -> str:
         return f"<Solution of {self.scheme}: t {self.t.shape}, q {self.q.shape}, {self.status}>"
@@ -283,7 +283,7 @@ def scheme_text(scheme) -> str:
     return str(jax.tree_util.tree_map(plain, scheme))
 
 
-def summary(sol: Solution) -> str:
+def summary(sol: Motion) -> str:
     """What was done and how well it holds, measured from the solution itself."""
     if np.ndim(sol.t) > 1:
         good = np.count_nonzero(np.asarray(sol.status == Status.ok))

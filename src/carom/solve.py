@@ -152,7 +152,7 @@ def _first_record(plan: Plan) -> tuple[bool, np.ndarray]:
 
 def _record_steps(plan: Plan) -> np.ndarray:
     """Where the records lie, in steps from t0."""
-    return plan.marks if plan.fractions is None else plan.marks + plan.fractions
+    return np.asarray(plan.marks) if plan.fractions is None else plan.marks + plan.fractions
 
 
 def _solve_in_pieces(run, q0, v0, plan, record, steps, progress, throw) -> Any:
@@ -175,17 +175,20 @@ def _solve_in_pieces(run, q0, v0, plan, record, steps, progress, throw) -> Any:
 
 def _begun(pieces, record) -> Any:
     """Where the records go: memory, a new file, or the file of a run that was stopped."""
-    if record.path is None:
-        store = _InMemory(pieces)
-    else:
+    store: Any = _InMemory(pieces)
+    if record.path is not None:
         from carom.netcdf import Recording
 
         store = Recording.resume(record.path, pieces) if record.resume else None
         if store is not None:
             return store
         store = Recording.start(record.path, pieces, record.description)
-    store.add(*pieces.first_records(), pieces)
-    return store
+    try:
+        store.add(*pieces.first_records(), pieces)
+        return store
+    except BaseException:
+        store.close()
+        raise
 
 
 class Pieces:
@@ -198,19 +201,20 @@ class Pieces:
     def __init__(self, run: Run, start, given, plan: Plan, record: Record, steps: int, *, paced):
         self.run, self.start, self.plan, self.steps = run, start, plan, steps
         self.q0, self.v0 = given
-        self.first, self.marks = _first_record(plan)
-        self.total = int(self.first) + len(self.marks)  # records, if all goes well
+        self.marks, self.total = plan.marks, len(plan.marks)  # records, if all goes well
+        self.first = plan.fractions is None and plan.marks[0] == 0  # the start is one of them
         self.carry: Carry = start.carry.without_impulse() if self.first else start.carry
         self.d, self.p = len(self.carry.state.q), len(self.carry.impulse)
         self.each = record.impacts or record.every == 1  # a look at every step
-        self.full = self.each and len(self.marks) == steps  # and all of it kept
+        self.full = self.each and self.total == steps + 1  # and all of it kept
         short = 2 * (self.d + self.p)
         width = full_width(run.scheme, self.d, self.p) if self.each else short
         self.width = width if self.full else short
-        self.capacity = _capacity(width, steps if self.each else len(self.marks) + 1)
-        self.done, self.finished = 0, False  # of the marks; whether ``rest`` was handed out
+        self.capacity = _capacity(width, steps if self.each else self.total + 1)
+        self.done, self.finished = int(self.first), False  # records; whether ``rest`` was asked for
         self.pending = np.zeros(self.p)  # impulse of steps since the last record
         self.log = ImpactLog(self.p) if record.impacts else None
+        self.struck, self.pushed = 0, np.zeros(self.p)  # impacts so far; the last impulses
         self.pace = _Pace(paced)
 
     @property
@@ -221,7 +225,7 @@ class Pieces:
     @property
     def ended(self) -> bool:
         """Whether all records are made, or the run cannot go on."""
-        return self.done == len(self.marks) or not is_ok(self.carry.status)
+        return self.done == self.total or not is_ok(self.carry.status)
 
     def times(self, at) -> np.ndarray:
         """Of records that lie ``at`` so many steps from t0."""
@@ -243,17 +247,20 @@ class Pieces:
     def rest(self):
         """What is left when the run has ended: its last good state, where a failure cut it off."""
         good, state = self.step, self.carry.state
-        recorded = _record_steps(self.plan)[: self.done + self.first]
         nothing, self.finished = self.finished, True
         impacts = np.zeros(0, COLUMNS) if nothing or self.log is None else self.log.rest()
-        nothing |= self.done == len(self.marks) or (len(recorded) > 0 and recorded[-1] >= good)
-        if nothing:
+        if nothing or self.done == self.total or (self.done and self._last_at() >= good):
             return np.zeros(0), self._fields(np.zeros((0, self.width))), impacts
         gap = self.run.system.gaps(self.run.time(jnp.asarray(good)), state.q)
         pushed = self.pending + np.asarray(self.carry.impulse)
         last = np.concatenate([state.q, state.v, gap, pushed])
         last = np.pad(last, (0, self.width - len(last)), constant_values=-1.0)
         return np.array([good]), self._fields(last[None]), impacts
+
+    def _last_at(self):
+        """Where the last record lies."""
+        into = self.plan.fractions
+        return self.marks[self.done - 1] + (0.0 if into is None else into[self.done - 1])
 
     def _steps(self, reached):
         """Step by step."""
@@ -264,6 +271,7 @@ class Pieces:
         count = min(count, self.step - reached)  # those after the last good step do not count
         rows, ticks = np.asarray(rows)[:count], np.arange(reached + 1, reached + count + 1)
         self._look(ticks, rows)
+        self.pushed = rows[-1:, 2 * self.d + self.p : 2 * (self.d + self.p)].sum(axis=0)
         kept = self._marks_up_to(reached + count)
         return kept, rows if self.full else self._thinned(rows, kept - reached - 1)
 
@@ -291,12 +299,15 @@ class Pieces:
         good = self._marks_up_to(min(self.step, int(ahead[count - 1])) if count else -1)
         lost = rows[len(good) :, 2 * self.d + self.p :].sum(axis=0)
         self.pending = self.pending + lost  # of good steps that a failure cut off from their record
+        self.pushed = np.asarray(self.carry.impulse)  # since the last record
+        if not np.any(self.pushed) and len(good):
+            self.pushed = rows[len(good) - 1, 2 * self.d + self.p :]
         return good, rows[: len(good)]
 
     def _marks_up_to(self, step):
         """The next marks, which are done now."""
         first = self.done
-        self.done = max(first, int(np.searchsorted(self.marks, step, side="right")))
+        self.done = max(first, int(self.marks.searchsorted(step, side="right")))
         return self.marks[first : self.done]
 
     def _thinned(self, rows, kept):
@@ -322,6 +333,7 @@ class Pieces:
         if self.plan.fractions is not None:
             at = at + self.plan.fractions[self.done - len(at) : self.done]
         impacts = np.zeros(0, COLUMNS) if self.log is None else self.log.drained()
+        self.struck += len(impacts)
         return at, self._fields(rows), impacts
 
     def _fields(self, rows) -> dict[str, np.ndarray]:
@@ -333,7 +345,8 @@ class _Pace:
     """How many steps to take between two words to the outside: some tenths of a second's worth."""
 
     def __init__(self, paced: bool):
-        self.paced, self.steps = paced, _FIRST_STEPS if paced else _PIECE_STEPS
+        self.paced = paced
+        self.steps = min(_FIRST_STEPS, _PIECE_STEPS) if paced else _PIECE_STEPS
         self.began = time.perf_counter()
 
     def took(self, seconds: float) -> None:

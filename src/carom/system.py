@@ -113,6 +113,18 @@ class System(eqx.Module):
         """e, where it is the same for all gaps ()."""
         return jnp.ravel(self.restitution)[0]
 
+    @property
+    def potential(self) -> Callable | None:
+        """potential(q), where the system is a Lagrangian with one."""
+        return getattr(self.force, "potential", None)
+
+    def energy(self, q: Array, v: Array) -> Array:
+        """1/2 v^T M(q) v, and the potential where it is known."""
+        kinetic = self.metric(q).energy(v)
+        if (potential := self.potential) is None:
+            return kinetic
+        return kinetic + jnp.reshape(potential(q), ())
+
     def restitutions(self, count: int) -> Array:
         """e, one per gap (p,)."""
         return jnp.broadcast_to(self.restitution, (count,))
