@@ -311,12 +311,33 @@ def test_a_sweep_is_gauss_seidel():
     u, lam = free.copy(), np.zeros(len(b))
     step = 1.0 / (inverse[f["i"]] + inverse[f["j"]])
     twin_u, twin_lam = u.copy(), lam.copy()
-    args = (f["start"], f["i"], f["j"], f["normal"], b, inverse, step, 0.0)
+    args = (f["start"], f["i"], f["j"], f["normal"], b, inverse, step, 0.0, 1e-3)
     for _ in range(3):
-        projection.sweep(*args, u, free.copy(), lam, lam.copy())
+        before = lam.copy()
+        _, over = projection.sweep(*args, u, free.copy(), lam, lam.copy())
+        assert over == np.sum(np.abs(lam - before) / step > 1e-3)
         plain_sweep(f, inverse, b, twin_u, twin_lam)
     np.testing.assert_allclose(lam, twin_lam, atol=1e-12)
     np.testing.assert_allclose(u, twin_u, atol=1e-12)
+
+
+def test_the_end_is_local():
+    """Few rows are changed, none is over afterwards, and u stays what lam makes it."""
+    f, inverse, free, b = problem(7, n=400)
+    u, lam, *_ = solved(f, inverse, free, b, tolerance=1e-4)
+    step = 1.0 / (inverse[f["i"]] + inverse[f["j"]])
+    lam[5] += 1e-2 * step[5]  # one row is off, by 1e-2 in its velocity
+    u = free.copy()
+    projection.push(f["start"], f["i"], f["j"], f["normal"], inverse, lam, u)
+    rows = f["i"], f["j"], f["normal"], b
+    assert projection.residual(*rows, step, u, lam) > 1e-3
+    assert projection.finish(*rows, inverse, step, u.copy(), lam.copy(), 2e-4, 1) == 1
+    made = projection.finish(*rows, inverse, step, u, lam, 2e-4, len(b))
+    assert 1 <= made < len(b) / 4
+    assert projection.residual(*rows, step, u, lam) <= 2e-4
+    again = free.copy()
+    projection.push(f["start"], f["i"], f["j"], f["normal"], inverse, lam, again)
+    np.testing.assert_allclose(u, again, atol=1e-13)
 
 
 def test_the_same_bits_with_any_number_of_threads():

@@ -14,6 +14,11 @@ and u, which is linear in lam, is extrapolated with it.  When (y - l_next) . (l_
 momentum points uphill and theta starts again (O'Donoghue and Candes 2015); the next sweep is then
 a plain one, and those alone converge.
 
+After some twenty sweeps all but a few rows in a hundred are solved, and those few, far from each
+other, would keep all rows busy for as many sweeps again: the more so the larger the pile.  So the
+end is local: rows over the tolerance are solved one by one, then those which that brought over it.
+A change that spreads fades below the tolerance after some rows.  If it does not, sweeps go on.
+
 lam need not be unique: where contacts outnumber the directions of motion, a part of it is a stress
 that holds itself.  A guess may have much of it that the new geometry no longer allows, and that
 part fades slowly.  Where a guess makes no progress, lam = 0 takes its place.
@@ -32,8 +37,11 @@ are swept together, then odd ones.
 import numpy as np
 from numba import njit, prange
 
-_MOMENTUM = 0.97  # the most: beyond it the residual swings before it falls (docs/performance.md)
-_START = 10.0  # of theta, when a guess is given: 15 % fewer sweeps than from 1
+_MOMENTUM = 0.96  # the most: beyond it the residual swings before it falls (docs/performance.md)
+_START = 6.0  # of theta, when a guess is given: 10 % fewer sweeps than from 1
+_LOCAL = (
+    0.04  # of the rows: when a sweep changed fewer by more than the tolerance, the end is local
+)
 _SHARE = 0.98  # of the tolerance; the rest is for the rounding that the sweeps leave in u
 _PATIENCE = 250  # sweeps between two looks at the progress ...
 _STALL = 0.7  # ... which must have brought the residual down by this factor
@@ -54,15 +62,19 @@ def largest(values):
 
 
 @njit(cache=True, fastmath=_FUSED)
-def _sweep_slab(begin, end, i_of, j_of, normal, b, inverse_mass, step, beta, u, lam, before):
-    """(2) over rows begin to end; returns the restart sum and the largest change, a velocity.
+def _sweep_slab(
+    begin, end, i_of, j_of, normal, b, inverse_mass, step, beta, tolerance, u, lam, before
+):
+    """(2) over rows begin to end; returns the restart sum and how many were over the tolerance.
 
     What does not change is computed all the same: a branch that the processor cannot foresee would
-    cost more.  Bodies without inverse mass are shared by slabs, so they are not written.
+    cost more.  Bodies without inverse mass are shared by slabs, so they are not written.  Indices
+    are unsigned: of a signed one Numba asks at each use whether it counts from the end.
     """
-    uphill, most = 0.0, 0.0
-    for k in range(begin, end):
-        i, j = i_of[k], j_of[k]
+    uphill, over = 0.0, 0
+    for row in range(begin, end):
+        k = np.uint64(row)
+        i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
         nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
         ix, iy, iz = u[i, 0], u[i, 1], u[i, 2]
         jx, jy, jz = u[j, 0], u[j, 1], u[j, 2]
@@ -75,21 +87,23 @@ def _sweep_slab(begin, end, i_of, j_of, normal, b, inverse_mass, step, beta, u, 
         change = new - y
         mi, mj = inverse_mass[i], inverse_mass[j]
         uphill -= change * (new - old) * (mi + mj)
-        most = max(most, abs(change) * (mi + mj))
+        over += abs(change) * (mi + mj) > tolerance
         if mi > 0.0:
             mi *= change
             u[i, 0], u[i, 1], u[i, 2] = ix - mi * nx, iy - mi * ny, iz - mi * nz
         if mj > 0.0:
             mj *= change
             u[j, 0], u[j, 1], u[j, 2] = jx + mj * nx, jy + mj * ny, jz + mj * nz
-    return uphill, most
+    return uphill, over
 
 
 @njit(parallel=True, cache=True)
-def sweep(start, i_of, j_of, normal, b, inverse_mass, step, beta, u, u_before, lam, before):
-    """One accelerated sweep (2); returns the restart sum and the largest change, a velocity."""
+def sweep(
+    start, i_of, j_of, normal, b, inverse_mass, step, beta, tolerance, u, u_before, lam, before
+):
+    """One accelerated sweep (2); returns the restart sum and how many rows were over."""
     slabs = start.shape[0] - 1
-    uphill, most = np.zeros(slabs), np.zeros(slabs)
+    uphill, over = np.zeros(slabs), np.zeros(slabs, np.int64)
     bodies = u.shape[0]
     if beta > 0.0:
         for piece in prange((bodies + _PIECE - 1) // _PIECE):
@@ -103,7 +117,7 @@ def sweep(start, i_of, j_of, normal, b, inverse_mass, step, beta, u, u_before, l
     for parity in range(2):
         for half in prange((slabs + 1 - parity) // 2):
             s = 2 * half + parity
-            uphill[s], most[s] = _sweep_slab(
+            uphill[s], over[s] = _sweep_slab(
                 start[s],
                 start[s + 1],
                 i_of,
@@ -113,14 +127,16 @@ def sweep(start, i_of, j_of, normal, b, inverse_mass, step, beta, u, u_before, l
                 inverse_mass,
                 step,
                 beta,
+                tolerance,
                 u,
                 lam,
                 before,
             )
-    total = 0.0
+    total, count = 0.0, 0
     for s in range(slabs):  # np.sum would be shared out among threads
         total += uphill[s]
-    return total, largest(most)
+        count += over[s]
+    return total, count
 
 
 @njit(parallel=True, cache=True)
@@ -144,7 +160,8 @@ def push(start, i_of, j_of, normal, inverse_mass, lam, u):
 @njit(cache=True, fastmath=_FUSED)
 def _row_residual(k, i_of, j_of, normal, b, step, u, lam):
     """|R_k| of (3)."""
-    i, j = i_of[k], j_of[k]
+    k = np.uint64(k)
+    i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
     w = (
         b[k]
         + normal[k, 0] * (u[j, 0] - u[i, 0])
@@ -185,6 +202,72 @@ def within(i_of, j_of, normal, b, step, u, lam, tolerance):
 
 
 @njit(cache=True)
+def _rows_of(i_of, j_of, inverse_mass):
+    """The rows of each body that can move: rows[start[i] : start[i + 1]]."""
+    start = np.zeros(inverse_mass.shape[0] + 1, np.int32)
+    for body_of in (i_of, j_of):
+        for i in body_of:
+            start[i + 1] += inverse_mass[i] > 0.0
+    for i in range(inverse_mass.shape[0]):
+        start[i + 1] += start[i]
+    rows, at = np.empty(start[-1], np.int32), start[:-1].copy()
+    for body_of in (i_of, j_of):
+        for k in range(body_of.shape[0]):
+            i = body_of[k]
+            if inverse_mass[i] > 0.0:
+                rows[at[i]] = k
+                at[i] += 1
+    return start, rows
+
+
+@njit(cache=True, fastmath=_FUSED)
+def finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, tolerance, changes):
+    """Solve the rows over the tolerance, and those which that brings over it, one by one.
+
+    Returns how many changes were made; it gives up after ``changes``.
+    """
+    count = i_of.shape[0]
+    start, rows = _rows_of(i_of, j_of, inverse_mass)
+    listed, now, following = np.zeros(count, np.bool_), np.empty(count, np.int32), 0
+    for k in range(count):
+        if not _row_residual(k, i_of, j_of, normal, b, step, u, lam) <= tolerance:
+            now[following], listed[k] = k, True
+            following += 1
+    after, made = np.empty(count, np.int32), 0
+    while following > 0 and made < changes:
+        waiting, following = following, 0
+        for place in range(waiting):
+            k = now[place]
+            listed[k] = False
+            i, j = i_of[k], j_of[k]
+            nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
+            w = (
+                b[k]
+                + nx * (u[j, 0] - u[i, 0])
+                + ny * (u[j, 1] - u[i, 1])
+                + nz * (u[j, 2] - u[i, 2])
+            )
+            if abs(min(w, lam[k] / step[k])) <= tolerance:
+                continue
+            new = max(lam[k] - step[k] * w, 0.0)
+            change, lam[k] = new - lam[k], new
+            made += 1
+            for body, push in ((i, -change * inverse_mass[i]), (j, change * inverse_mass[j])):
+                u[body, 0] += push * nx
+                u[body, 1] += push * ny
+                u[body, 2] += push * nz
+            for body in (i, j):
+                for m in rows[start[body] : start[body + 1]]:
+                    if listed[m]:
+                        continue
+                    if not _row_residual(m, i_of, j_of, normal, b, step, u, lam) <= tolerance:
+                        after[following], listed[m] = m, True
+                        following += 1
+        now, after = after, now
+    return made
+
+
+@njit(cache=True)
 def accelerated_gauss_seidel(
     start, i_of, j_of, normal, b, inverse_mass, free, lam, tolerance, iterations
 ):
@@ -199,22 +282,25 @@ def accelerated_gauss_seidel(
     u, u_before, before = free.copy(), free.copy(), lam.copy()
     push(start, i_of, j_of, normal, inverse_mass, lam, u)
     theta, beta, done = _START, 0.0, 0
-    momentum, last, cold = _MOMENTUM, np.inf, False
-    while done < iterations:
-        if done % 2 == 0 and within(i_of, j_of, normal, b, step, u, lam, _SHARE * tolerance):
-            break
-        uphill, _ = sweep(
-            start, i_of, j_of, normal, b, inverse_mass, step, beta, u, u_before, lam, before
+    momentum, last, cold, few, look = _MOMENTUM, np.inf, False, _LOCAL * rows, _PATIENCE
+    goal = _SHARE * tolerance
+    while done < iterations and not within(i_of, j_of, normal, b, step, u, lam, goal):
+        uphill, over = sweep(
+            start, i_of, j_of, normal, b, inverse_mass, step, beta, goal, u, u_before, lam, before
         )
         done += 1
         if uphill != uphill:  # nan
             break
+        if over <= few:
+            made = finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, goal, rows)
+            done, few = done + (made + rows - 1) // rows, 0.25 * few
         if uphill > 0.0:
             theta, beta = 1.0, 0.0
         else:
             following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * theta * theta))
             theta, beta = following, min((theta - 1.0) / following, momentum)
-        if done % _PATIENCE == 0:
+        if done >= look:
+            look += _PATIENCE
             worst = residual(i_of, j_of, normal, b, step, u, lam)
             if worst > _STALL * last and not cold:  # lam = 0 is a better guess than this one
                 lam[:] = 0.0

@@ -66,10 +66,13 @@ def random(
 
 
 def _grown(x, r, where):
-    """The points, pushed apart while spheres grow around them to their radii."""
-    size, growth = 0.0, _GROWTH
-    while size < 1.0:
-        larger = min(1.0, size + growth)
+    """The points, pushed apart while spheres grow around them to their radii.
+
+    And beyond, by a little more than the tolerance here: none overlap, whatever tolerance follows.
+    """
+    size, growth, full = 0.0, _GROWTH, 1.0 + 4e-6
+    while size < full:
+        larger = min(full, size + growth)
         try:
             pile = Spheres(x, larger * r, iterations=2_000, tolerance=1e-6, **where)
             x, size = relax(pile, largest=np.inf).position, larger
