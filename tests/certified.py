@@ -47,14 +47,14 @@ ACCEPTED = {
     "double pendulum": models.double_pendulum,
 }
 # Models that need shorter steps than those used here: the bar for its frequencies (test_bar.py),
-# nonunique for the bumps of its force, whose motions are certified on a grid of their own below.
+# nonunique for the bumps of its force.  Both have numbers of their own in test_certify_accepted.py.
 SHORT_STEPS = {"elastic_bar", "nonunique"}
 SCENES = {"granular_gas", "settling_spheres"}  # spheres: test_spheres.py
 
 
 def schemes_for(problem):
     """Every scheme.  Contacts with a yielding wall last 1 / 500 of the run: at the numbers of steps
-    below they fall between two records, are as long as a step, and take many."""
+    used they fall between two records, are as long as a step, and take many."""
     lasting = (problem.t1 - problem.t0) / 500
     return {
         **SCHEMES,

@@ -123,14 +123,13 @@ def test_fixed_steps_tend_to_the_adaptive_ones(problem):
     assert len(above) < 2 or np.all(np.diff(np.log2(above)) < -0.9)
 
 
-@pytest.mark.parametrize("roots", [0.3, 1.5, 5.0, 16.0])
+@pytest.mark.parametrize("roots", [1.5, 16.0])
 def test_fixed_steps_resolve_several_gaps_at_once(roots):
-    """Three balls, two of them touching, struck in steps of so many sqrt(lam)."""
-    problem, lam = models.row_of_balls(e=0.5), 1e-4
+    """Pendulums that touch, struck by another, in steps of so many sqrt(lam)."""
+    problem, lam = models.newtons_cradle(t1=2.0), 1e-4
     steps = round(problem.t1 / (roots * lam**0.5))
     adaptive, fixed = run(problem, lam, steps), run(problem, lam, steps, substeps=1)
-    assert np.max(np.abs(adaptive.v[-1] - adaptive.v[0])) > 0.5
-    np.testing.assert_allclose(fixed.v[-1], adaptive.v[-1], atol=1e-6)
+    assert np.sum(np.max(adaptive.impulse, axis=0) > 0.1) == 4
     np.testing.assert_allclose(fixed.q, adaptive.q, atol=1e-6)
 
 
