@@ -292,13 +292,20 @@ def certify(
 def plot(
     file: Annotated[Path, typer.Argument(help="A result: .nc or .vtkhdf.")],
     out: Annotated[
-        Path | None,
-        typer.Option(help="Picture (.png, .pdf, .svg); of spheres, moving: .gif, .mp4, .html."),
+        Path | None, typer.Option(help="Picture (.png, .pdf, .svg); moving: .gif, .mp4, .html.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Systems: time (default), phase, energy.")
     ] = None,
     record: Annotated[int, typer.Option(help="Which record of spheres; -1 is the last.")] = -1,
     forces: Annotated[bool, typer.Option(help="Spheres: draw the contact forces.")] = False,
 ):
-    """Draw a result: motion and impulses against time, or one record of spheres."""
+    """Draw a result: motion and impulses against time, phase plane, energy, or spheres.
+
+    Example: carom plot ball.nc --kind phase --out ball.pdf
+
+    With an OUT that ends in .gif, .mp4 or .html: a moving picture.
+    """
     import matplotlib
 
     import carom
@@ -306,27 +313,37 @@ def plot(
     matplotlib.use("Agg")
     import numpy as np
 
-    sol, _ = _loaded(file)
+    sol, plan = _loaded(file)
+    spheres = file.suffix == ".vtkhdf"
+    if spheres and kind is not None:
+        raise typer.BadParameter(f"--kind {kind}: is of systems, .nc")
     if out is not None and out.suffix in (".gif", ".mp4", ".html"):
-        from carom.animate import animate_spheres
+        from carom.animate import animate_solution, animate_spheres
 
-        if file.suffix != ".vtkhdf":
-            raise typer.BadParameter(f"--out {out}: moving pictures are of spheres, .vtkhdf")
-        animate_spheres(sol, out, forces=forces)
+        if spheres:
+            animate_spheres(sol, out, forces=forces)
+        else:
+            animate_solution(sol, out, system=_system(plan))
         typer.echo(f"written: {out}")
         return
-    if file.suffix == ".vtkhdf":
+    if spheres:
         if not -len(sol) <= record < len(sol):
             raise typer.BadParameter(f"--record {record}: there are {len(sol)} records")
         axes = sol.plot(record=record, forces=forces)
     else:
-        axes = sol.plot()
-    out = file.with_suffix(".png") if out is None else out
+        options = {"system": _system(plan)} if kind == "energy" else {}
+        axes = sol.plot(kind=kind or "time", **options)
+    ending = "" if kind in (None, "time") else f"-{kind}"
+    out = file.with_name(f"{file.stem}{ending}.png") if out is None else out
     try:
-        np.ravel(axes)[0].figure.savefig(out, dpi=150)
+        np.ravel(axes)[0].figure.savefig(out, dpi=200)
     except (OSError, ValueError) as problem:
         raise carom.errors.RecordError(f"cannot write {str(out)!r}: {problem}") from None
     typer.echo(f"written: {out}")
+
+
+def _system(plan):
+    return None if plan is None else plan.problem.system
 
 
 @app.command()

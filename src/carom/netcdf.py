@@ -101,8 +101,8 @@ class Recording:
 
     def _publish(self, count, impacts):
         names = self.layout.impact_names
-        number: dict[str, int] = dict.fromkeys(names, impacts)
-        number |= dict.fromkeys(self.layout.names, count)
+        number = {name: int(impacts) for name in names}
+        number |= {name: int(count) for name in self.layout.names}
         number["carom/checkpoint"] = min(self.pieces + 1, 2)
         self.file.publish(number, self.pieces + 1)
         self.count, self.impacts, self.pieces = count, impacts, self.pieces + 1

@@ -128,11 +128,28 @@ class Motion:
         q = np.stack([np.interp(t, times, x) for x in np.asarray(self.q).T], axis=-1)
         return q, np.asarray(self.v)[k]
 
-    def plot(self, axes=None):
-        """Position, velocity, gap and impulses against time; takes and returns four Axes."""
-        from carom.plot import plot_solution
+    def plot(self, axes=None, kind: str = "time", **options):
+        """A picture; takes and returns Axes.
 
-        return plot_solution(self, axes)
+        kind="time"      position, velocity, gap and impulses against time, on four Axes
+        kind="phase"     velocity against position, impacts marked; ``coordinates=[...]``
+        kind="energy"    energy, work of the force, loss at impacts; ``system=`` after load
+        """
+        from carom.plot import plot
+
+        return plot(self, axes, kind, **options)
+
+    def energy_budget(self, system=None):
+        """Energy, work and loss at the records (carom.energy.Budget)."""
+        from carom.energy import energy_budget
+
+        return energy_budget(self, system)
+
+    def animate(self, path, *, system=None, seconds: float = 8.0) -> None:
+        """Write the motion as a moving picture: .gif, .mp4 (with ffmpeg) or .html."""
+        from carom.animate import animate_solution
+
+        animate_solution(self, path, system=system, seconds=seconds)
 
     def to_xarray(self):
         """The solution as an xarray Dataset with named axes."""
