@@ -315,6 +315,11 @@ class _Fine(Measured):
         return np.repeat(x, np.diff(self.whole.kept), axis=0)
 
     @cached_property
+    def jump(self):
+        """Neighbours included: a wall that pushes and then pulls in one step leaves no Dv in it."""
+        return widest(super().jump)
+
+    @cached_property
     def quiet(self):
         return self._spread(self.whole.quiet)
 
