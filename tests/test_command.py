@@ -71,7 +71,7 @@ def carom_does(tmp_path, monkeypatch, capsys):
 # ---- a file, a run, a picture -------------------------------------------------------------------
 
 
-def test_a_system(carom_does, tmp_path):
+def test_a_system(carom_does, tmp_path, monkeypatch):
     (tmp_path / "ball.toml").write_text(BALL)
     code, said, progress = carom_does("run", "ball.toml", "--dt", "0.005", "--scheme", "Maury")
     assert code == 0
@@ -87,6 +87,14 @@ def test_a_system(carom_does, tmp_path):
     assert (code, "a solution" in said) == (0, True)
     assert carom_does("plot", "ball.nc", "--out", "ball.png")[0] == 0
     assert Path("ball.png").read_bytes().startswith(b"\x89PNG")
+    for kind in ("phase", "energy"):
+        assert carom_does("plot", "ball.nc", "--kind", kind)[0] == 0
+        assert Path(f"ball-{kind}.png").read_bytes().startswith(b"\x89PNG")
+    code, _, said = carom_does("plot", "ball.nc", "--kind", "fase")
+    assert (code, "must be one of time, phase, energy" in said) == (2, True)
+    monkeypatch.setattr("carom.animate._FRAMES", 3)
+    assert carom_does("plot", "ball.nc", "--out", "ball.gif")[0] == 0
+    assert frames_of("ball.gif") == 3
     assert "Maury() on bouncing_ball" not in carom_does("info", "ball.toml")[1]
     before = Path("ball.nc").read_bytes()
     code, said, _ = carom_does("run", "--resume", "ball.nc")  # finished: nothing is left to do

@@ -390,3 +390,86 @@ def test_plot_takes_axes(sol):
     assert all(axis.figure is figure for axis in axes)
     assert len(mpl.pyplot.get_fignums()) == 1
     mpl.pyplot.close("all")
+
+
+def test_phase_plane(sol):
+    axes = sol.plot(kind="phase")
+    assert len(axes) == D
+    motion, rings = axes[0].lines[0], [line for line in axes[0].lines if line.get_marker() == "o"]
+    shown = motion.get_xdata()[~np.isnan(motion.get_xdata())]
+    assert np.array_equal(shown, sol.q[:, 0])
+    before, after = rings
+    assert len(before.get_xdata()) == len(after.get_xdata()) > 0
+    for x, y in zip(after.get_xdata(), after.get_ydata(), strict=True):
+        k = np.flatnonzero((sol.q[:, 0] == x) & (sol.v[:, 0] == y))
+        assert set(k) & set(sol.impacts.step)  # an impact ended in that step
+    assert len(sol.plot(kind="phase", coordinates=[1])) == 1
+    with pytest.raises(RecordError, match="must be one of time, phase, energy"):
+        sol.plot(kind="fase")
+    mpl.pyplot.close("all")
+
+
+def test_energy_budget_of_a_bouncing_ball():
+    """What is lost at each impact is (1 - e^2) of the kinetic energy; gravity gives it."""
+    e, system = 0.5, carom.models.bouncing_ball(e=0.5).system
+    sol = carom.solve(system, carom.EventDriven(), [1.0], [0.0], t1=1.1, dt=0.01)
+    budget = sol.energy_budget()
+    energy = 9.81 * np.cumprod([1.0, e**2])  # before the first impact and the second
+    assert len(sol.impacts) == 2
+    assert budget.loss[-1] == pytest.approx((1.0 - e**2) * np.sum(energy), rel=1e-9)
+    assert np.allclose(budget.work, 9.81 * (1.0 - sol.q[:, 0]), rtol=0, atol=1e-9)
+    assert np.max(np.abs(budget.error)) < 1e-9
+    assert budget.potential is None
+    with_potential = carom.Lagrangian(
+        potential=lambda q: 9.81 * q[0], gap=lambda t, q: q, restitution=e
+    )
+    again = carom.solve(with_potential, carom.EventDriven(), [1.0], [0.0], t1=1.1, dt=0.01)
+    budget = again.energy_budget()
+    assert np.max(np.abs(budget.work)) < 1e-9
+    assert np.allclose(budget.total, 9.81 - budget.loss, rtol=0, atol=1e-9)
+    axes = again.plot(kind="energy")
+    assert [line.get_label() for line in axes[0].lines[:3]] == ["kinetic", "potential", "total"]
+    assert np.array_equal(axes[0].lines[2].get_ydata(), budget.total)
+    mpl.pyplot.close("all")
+
+
+def test_energy_of_a_moving_floor_and_of_few_records():
+    """A floor that rises at constant speed under a resting block lifts it: its work is m g h."""
+    lift = carom.System(
+        force=lambda t, q, v: -9.81 * jnp.ones_like(q), gap=lambda t, q: q - 0.5 * t
+    )
+    run = {"q0": [0.0], "v0": [0.5], "t1": 1.0, "dt": 0.01}
+    budget = carom.solve(lift, carom.Maury(), **run).energy_budget()
+    assert budget.moving[-1] == pytest.approx(9.81 * 0.5, rel=1e-6)
+    assert budget.work[-1] == pytest.approx(-9.81 * 0.5, rel=1e-6)
+    # the onset of the contact is listed, as an impact with the free velocity g dt of two steps
+    assert abs(budget.error[-1]) <= 1.001 * (9.81 * 0.01) ** 2
+    few = carom.solve(lift, carom.Maury(), **run, record=Record(every=10))
+    assert few.energy_budget().work is None
+    assert len(few.plot(kind="energy")) == 1
+    mpl.pyplot.close("all")
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_moving_pictures(d, tmp_path, monkeypatch):
+    from PIL import Image
+
+    from carom import animate
+
+    monkeypatch.setattr(animate, "_FRAMES", 4)
+    monkeypatch.setattr(animate, "_GRID", 30)
+    ball = carom.System(
+        force=lambda t, q, v: -9.81 * jnp.ones_like(q), gap=lambda t, q: q, restitution=0.5
+    )
+    moving = carom.solve(ball, Moreau(), np.linspace(0.5, 1.0, d), np.zeros(d), t1=1.0, dt=0.01)
+    moving.animate(tmp_path / "ball.gif", seconds=1.0)
+    with Image.open(tmp_path / "ball.gif") as picture:
+        assert picture.n_frames == 4
+        first = np.asarray(picture.convert("L"), float)
+        picture.seek(3)
+        assert np.count_nonzero(first != np.asarray(picture.convert("L"), float)) > 100
+        if d < 3:  # below the floor it is grey
+            assert np.count_nonzero(first == 209) > 0.02 * first.size
+    with pytest.raises(RecordError, match=r"ends in \.gif"):
+        moving.animate(tmp_path / "ball.avi")
+    assert mpl.pyplot.get_fignums() == []

@@ -12,7 +12,7 @@ import numpy as np
 from carom.errors import RecordError
 
 ENDINGS = (".gif", ".mp4", ".html")
-_FRAMES = 120  # of a system's picture
+_FRAMES = 80  # of a system's picture
 _GRID = 160  # points each way that a gap is looked at
 _TRAIL = 0.15  # of the motion, drawn strongly behind the point
 
@@ -154,8 +154,12 @@ class _InPlane(_Picture):
         (self.line,) = axes.plot([], [], color="C0", linewidth=1.5)
         (self.point,) = axes.plot([], [], "o", color="C3", markersize=9)
         self.shade: Any = None
+        self._say(0)
         looks = [self._grid(t) for t in times[::17]]  # whether what is closed moves
         self.still = all(a is None or np.array_equal(a[2], looks[0][2]) for a in looks)
+
+    def _say(self, k):
+        self.axes.set_title(f"t = {self.times[k]:.3g}")
 
     def _grid(self, t) -> Any:
         x, y = np.linspace(*self.x, _GRID), np.linspace(*self.y, _GRID)
@@ -167,7 +171,7 @@ class _InPlane(_Picture):
         recent = t >= t[-1] - _TRAIL * (self.t[-1] - self.t[0])
         self.line.set_data(*q[recent].T)
         self.point.set_data(*q[-1:].T)
-        self.axes.set_title(f"t = {self.times[k]:.3g}")
+        self._say(k)
         if (self.shade is None or not self.still) and (grid := self._grid(self.times[k])):
             if self.shade is not None:
                 self.shade.remove()

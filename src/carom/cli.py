@@ -313,6 +313,10 @@ def plot(
     matplotlib.use("Agg")
     import numpy as np
 
+    from carom.plot import KINDS
+
+    if kind is not None and kind not in KINDS:
+        raise typer.BadParameter(f"--kind {kind}: it must be one of {', '.join(KINDS)}")
     sol, plan = _loaded(file)
     spheres = file.suffix == ".vtkhdf"
     if spheres and kind is not None:
