@@ -1,5 +1,6 @@
 """The list of near pairs, kept from step to step and made anew when it must be."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,11 +90,19 @@ class _Slabs:
         lower = np.minimum(first, second)
         lower = np.where(np.abs(first - second) > 1, count - 1, lower)  # round the period
         # Within a slab in no order: rows in a row that share a body would wait for each other.
-        mixed = np.arange(len(lower), dtype=np.uint64) * np.uint64(2654435761) % np.uint64(2**32)
-        self.pair_of = np.lexsort((mixed, lower)).astype(np.int32)
+        mixed = _mixed(len(lower))
+        self.pair_of = mixed[np.argsort(lower[mixed].astype(np.int16), kind="stable")]
         self.pair_start = _running(np.bincount(lower, minlength=count))
         self.body_of = np.argsort(slab[:free], kind="stable").astype(np.int32)
         self.body_start = _running(np.bincount(slab[:free], minlength=count))
+
+
+def _mixed(count):
+    """0, s, 2 s, ... modulo ``count``: each place once, those that follow each other far apart."""
+    stride = max(1, int(0.618 * count))
+    while math.gcd(stride, count) > 1:
+        stride += 1
+    return (np.arange(count, dtype=np.int64) * stride % max(count, 1)).astype(np.int32)
 
 
 def _axis(x, cell):
