@@ -141,9 +141,9 @@ def _sums(axis, budget, style):
         axis.plot(t, budget.work, label=f"work {others}", color="C2", **style)
     if np.any(budget.moving):
         axis.plot(t, budget.moving, label="work of moving gaps", color="C4", **style)
-    where = "at impacts" if budget.measured else "at contacts"
-    lost = {**style, "linewidth": 2.2, "drawstyle": "steps-post"}
-    axis.plot(t, -budget.loss, label=f"lost {where}", color=_STRUCK, **lost)
+    lost = "lost at impacts" if budget.measured else "given to the walls"
+    thick = {**style, "linewidth": 2.2, "drawstyle": "steps-post"}
+    axis.plot(t, -budget.loss, label=lost, color=_STRUCK, **thick)
     if budget.measured:
         axis.plot(t, budget.error, label="error of the scheme", color="0.6", **style)
     change = {**style, "linestyle": (0, (4, 2))}
