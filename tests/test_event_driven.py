@@ -192,3 +192,22 @@ def test_moving_floor_accelerates_the_ball():
     (impact,) = sol.impacts
     assert impact.time == pytest.approx(0.5, abs=1e-13)
     assert sol.v[-1, 0] == pytest.approx(1.4, abs=1e-12)
+
+
+@pytest.mark.parametrize("left", [0.0, 1e-30, -1e-30])
+def test_a_gap_that_opens_and_closes_again_within_a_step(left):
+    """From a closed gap, and a speed that an impact of e = 0 left by rounding, the acceleration
+    a (1 - t/T) opens the gap, for 3 T.  It is a difference, q + 5: at first it moves by less than
+    its rounding."""
+    a, T = 38.0, 1e-3
+
+    def force(t, q, v):
+        return (a * (1 - t / T))[None]
+
+    system = carom.System(force=force, gap=lambda t, q: q[:1] + 5.0, restitution=0.0)
+    sol = carom.solve(system, SCHEME, [-5.0], [left], t1=0.1, dt=0.05)
+    assert sol.stats.fallbacks == 0
+    assert sol.stats.iterations < 100
+    struck = sol.impacts.time[sol.impacts.impulse > 1e-9]
+    np.testing.assert_allclose(struck, [3 * T], atol=1e-9)
+    np.testing.assert_allclose(sol.q[-1], -5.0, rtol=1e-14)

@@ -220,6 +220,7 @@ class _Watch(eqx.Module):
     gap: Array  # (p,)
     w: Array  # (p,) normal velocity
     lam: Array  # (p,) multiplier on A, 0 elsewhere
+    second: Array  # (p,) derivative of w
     departs: Array  # (p,) w, or where it is zero its derivative: which way the gap will go
     rounding: Array  # (p,) below which a gap is zero
 
@@ -250,8 +251,9 @@ class _Flow(eqx.Module):
         contacts = self.world.contacts(t, q)
         w, (a, lam) = contacts.velocity(v), self._accelerated(t, q, v)
         still = jnp.abs(w) <= _SAME * _speed(contacts, v)
-        departs = jnp.where(still, self.second(t, q, v, a), w)
-        return _Watch(contacts.gap, w, lam, departs, _SAME * _size(contacts, q))
+        second = self.second(t, q, v, a)
+        departs = jnp.where(still, second, w)
+        return _Watch(contacts.gap, w, lam, second, departs, _SAME * _size(contacts, q))
 
     def second(self, t, q, v, a):
         """d^2 g / dt^2 along an acceleration a."""
@@ -368,8 +370,12 @@ def _first_event(flow, at, t, start, end, happening, h):
     resting = jax.lax.stop_gradient(start.gap)  # where leaving, zero but for rounding
 
     def after(length, now):  # the zero that a leaving gap starts from is divided out
-        gap = jnp.where(happening.leaving, (now.gap - resting) / length, now.gap)
-        return first(gap, now)
+        moved = now.gap - resting
+        rate = jax.lax.stop_gradient(start.w + 0.5 * start.second * length)
+        # at first the gap has moved by less than its rounding, which says nothing
+        early = jnp.maximum(jnp.abs(moved), jnp.abs(rate * length)) <= start.rounding
+        moved = jnp.where(early, rate, moved / length)
+        return first(jnp.where(happening.leaving, moved, now.gap), now)
 
     def ahead(length):
         return after(length, flow.watch(t + length, at(length)))
