@@ -84,6 +84,26 @@ def _over_step(system, t, q, va, vb, lam):
     )
 
 
+class _Face(NamedTuple):
+    moved: Any  # (d,) the change of grad g lam from q to the face of each gap that is entered
+
+
+def _at_face(system, t, q, lam):
+    """A wall that yields pushes along the normal of its face, at the point nearest to q."""
+    metric, contacts = system.metric(q), system.contacts(t, q)
+    normals = metric.whiten(contacts.rows)
+    size = jnp.maximum(jnp.sum(normals**2, axis=1), 1e-300)
+    out = normals * (jnp.maximum(-contacts.gap, 0.0) / size)[:, None]
+    rows = jax.vmap(lambda x: system.contacts(t, q + metric.lift(x)).rows)(out)
+    own = rows[jnp.arange(len(lam)), jnp.arange(len(lam))]
+    return _Face((own - contacts.rows).T @ lam)
+
+
+@eqx.filter_jit
+def _faces(system, arrays):
+    return jax.vmap(lambda *x: _at_face(system, *x))(*arrays)
+
+
 @eqx.filter_jit
 def records(system, arrays):
     return jax.vmap(lambda *x: _at_record(system, *x))(*arrays)
@@ -318,6 +338,14 @@ class _Fine(Measured):
     def jump(self):
         """Neighbours included: a wall that pushes and then pulls in one step leaves no Dv in it."""
         return widest(super().jump)
+
+    @cached_property
+    def balance(self):
+        if not self.lam.shape[1]:
+            return super().balance
+        sides = zip(ends(self.t), ends(self.q), strict=True)
+        found = [in_chunks(_faces, self.system, (t, q, self.lam[1:])).moved for t, q in sides]
+        return super().balance + np.max(self.norm.momentum(np.stack(found)), axis=0)
 
     @cached_property
     def quiet(self):
