@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -73,7 +74,9 @@ def cantilever(
         loss = mass @ shapes * (2 * damping * w) @ shapes.T @ mass
         at = np.eye(len(w))[-2]
         system = System(
-            force=BeamForce(*(jnp.asarray(x) for x in (stiffness, loss, at * force)), frequency),
+            force=BeamForce(
+                jnp.asarray(stiffness), jnp.asarray(loss), jnp.asarray(at * force), frequency
+            ),
             gap=TipStops(tuple(at), clearance),
             mass=mass,
             restitution=e,
@@ -103,15 +106,14 @@ def hermite(elements, rate):
     """M and K of (4) in `cantilever`, each (2 elements, 2 elements), node by node."""
     try:
         from skfem import Basis, BilinearForm, ElementLineHermite, MeshLine
-        from skfem.helpers import dd, ddot
     except ImportError:
         raise ModelError(
             "cantilever builds its matrices with scikit-fem: pip install 'carom[fem]'"
         ) from None
 
-    basis = Basis(MeshLine(np.linspace(0.0, 1.0, elements + 1)), ElementLineHermite())
+    basis: Any = Basis(MeshLine(np.linspace(0.0, 1.0, elements + 1)), ElementLineHermite())
     M = BilinearForm(lambda u, v, _: u * v).assemble(basis)
-    K = BilinearForm(lambda u, v, _: rate**2 * ddot(dd(u), dd(v))).assemble(basis)
+    K = BilinearForm(lambda u, v, _: rate**2 * u.hess[0, 0] * v.hess[0, 0]).assemble(basis)
     free = basis.nodal_dofs[:, 1:].T.ravel()  # of node 1: deflection, slope; of node 2: ...
     return tuple(np.asarray(A.toarray())[np.ix_(free, free)] for A in (M, K))
 
