@@ -211,3 +211,14 @@ def test_a_gap_that_opens_and_closes_again_within_a_step(left):
     struck = sol.impacts.time[sol.impacts.impulse > 1e-9]
     np.testing.assert_allclose(struck, [3 * T], atol=1e-9)
     np.testing.assert_allclose(sol.q[-1], -5.0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("steps", [20, 33, 57])
+def test_touching_balls_that_come_to_rest_where_q_is_zero(steps):
+    """After the second blow of a cradle all but one ball stand still at q = 0: what is left of
+    their q and v is rounding, which has no size of its own to be compared with."""
+    problem = models.newtons_cradle()
+    sol = run(problem, steps=steps)
+    assert sol.stats.fallbacks == 0
+    assert sol.stats.iterations < 200
+    assert np.max(np.abs(sol.q - problem.exact(np.asarray(sol.t))[0])) < 1e-11

@@ -180,7 +180,8 @@ class EventDriven(Scheme):
         a = flow.second(t, q, v1, metric.solve(world.forces(t, q, v1)))
         wide = self.atol + self.rtol * _size(contacts, q)
         spent = (a < 0.0) & (2.0 * w1**2 <= 0.1 * wide * -a * (1.0 - e))
-        resting = closed & (spent | (jnp.abs(w1) <= _SAME * _speed(contacts, v1)))
+        sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1))  # v1 may be the small difference of two
+        resting = closed & (spent | (jnp.abs(w1) <= _SAME * _speed(contacts, sizes)))
         v2 = _still(metric, contacts, v1, resting)
 
         released = s.mode & (flow.multiplier(t, q, v) <= 0.0)
@@ -343,14 +344,15 @@ class _Happening(eqx.Module):
 def _happening(start, end, mode, h):
     """What a step from ``start`` to ``end`` has passed over."""
     leaving = start.gap <= start.rounding
-    sunk = jnp.where(leaving, end.gap - start.gap, end.gap) < -start.rounding
+    rounding = jnp.maximum(start.rounding, end.rounding)  # where q = 0 a gap has no size of its own
+    sunk = jnp.where(leaving, end.gap - start.gap, end.gap) < -rounding
     # a minimum inside the step, and the tangents at its ends meet below zero
     turns = (start.w < 0.0) & (end.w > 0.0) & ~leaving
     bend = jnp.where(turns, start.w - end.w, -1.0)
     meet = start.gap + start.w * (end.gap - end.w * h - start.gap) / bend
     return _Happening(
         impact=~mode & sunk,
-        near_miss=~mode & ~sunk & turns & (meet < 0.0),
+        near_miss=~mode & ~sunk & turns & (meet < -rounding),
         release=mode & (end.lam < 0.0),
         leaving=leaving,
     )
@@ -368,12 +370,13 @@ def _first_event(flow, at, t, start, end, happening, h):
         return jnp.min(jnp.stack(signs))
 
     resting = jax.lax.stop_gradient(start.gap)  # where leaving, zero but for rounding
+    rounding = jax.lax.stop_gradient(jnp.maximum(start.rounding, end.rounding))
 
     def after(length, now):  # the zero that a leaving gap starts from is divided out
         moved = now.gap - resting
-        rate = jax.lax.stop_gradient(start.w + 0.5 * start.second * length)
+        rate = start.w + 0.5 * start.second * length
         # at first the gap has moved by less than its rounding, which says nothing
-        early = jnp.maximum(jnp.abs(moved), jnp.abs(rate * length)) <= start.rounding
+        early = jnp.maximum(jnp.abs(moved), jnp.abs(rate * length)) <= rounding
         moved = jnp.where(early, rate, moved / length)
         return first(jnp.where(happening.leaving, moved, now.gap), now)
 
