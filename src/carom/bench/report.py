@@ -122,6 +122,7 @@ def _figure(results, problem):
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
     shown = [what for what in _WHAT if any(_known(r.get(what)) for r in results.ok(problem))]
     figure = Figure(figsize=(13.0, 7.6), layout="constrained")
@@ -142,6 +143,9 @@ def _figure(results, problem):
                 label=method,
             )
         ax.set_xlabel("CPU time [ms]")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
         ax.set_title(_WHAT[what], fontsize=10)
         ax.grid(True, which="major", alpha=0.3)
     axes[-1].legend(*axes[0].get_legend_handles_labels(), loc="center", frameon=False)
