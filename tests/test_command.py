@@ -107,6 +107,7 @@ def test_a_system_stopped_and_resumed(carom_does, tmp_path, monkeypatch):
     (tmp_path / "ball.toml").write_text(BALL)
     solve = sys.modules["carom.solve"]
     monkeypatch.setattr(solve, "_PIECE_STEPS", 20)
+    monkeypatch.setattr(solve, "_PIECE_SECONDS", np.inf)
     assert carom_does("run", "ball.toml", "--out", "whole.nc")[0] == 0
     piece, left = solve.Pieces.advance, [3]
 
@@ -142,6 +143,7 @@ def test_the_line_of_a_terminal(tmp_path, monkeypatch):
 
     monkeypatch.setattr("carom.progress._LIVE", 0.0)
     monkeypatch.setattr(sys.modules["carom.solve"], "_PIECE_STEPS", 25)
+    monkeypatch.setattr(sys.modules["carom.solve"], "_PIECE_SECONDS", np.inf)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("NO_COLOR", raising=False)

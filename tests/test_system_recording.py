@@ -27,10 +27,15 @@ EVERY = {"every": 5, "impacts": True}
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    """Of at most 64 steps, so that a short run has many; the file's chunks hold few rows."""
-    monkeypatch.setattr(SOLVE, "_PIECE_STEPS", 64)
-    monkeypatch.setattr(netcdf, "_CHUNK_BYTES", 256)
-    monkeypatch.setattr(netcdf, "_IMPACT_BYTES", 64)
+    """Of 64 steps, however long they take, so that a short run has many; chunks of few rows."""
+    set_small_pieces(monkeypatch)
+
+
+def set_small_pieces(patch):
+    patch.setattr(SOLVE, "_PIECE_STEPS", 64)
+    patch.setattr(SOLVE, "_PIECE_SECONDS", np.inf)
+    patch.setattr(netcdf, "_CHUNK_BYTES", 256)
+    patch.setattr(netcdf, "_IMPACT_BYTES", 64)
 
 
 def run(path=None, record=None, *, resume=False, scheme="Moreau", **options):
@@ -40,6 +45,7 @@ def run(path=None, record=None, *, resume=False, scheme="Moreau", **options):
         steps=STEPS,
         resume=resume,
         record=EVERY if record is None else record,
+        seconds=np.inf,
         **options,
     )
 
@@ -48,9 +54,7 @@ def run(path=None, record=None, *, resume=False, scheme="Moreau", **options):
 def whole(tmp_path_factory):
     path = tmp_path_factory.mktemp("whole") / "run.nc"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SOLVE, "_PIECE_STEPS", 64)
-        patch.setattr(netcdf, "_CHUNK_BYTES", 256)
-        patch.setattr(netcdf, "_IMPACT_BYTES", 64)
+        set_small_pieces(patch)
         return run(), run(path), path
 
 
