@@ -31,7 +31,7 @@ SCHEMES = {
     "PaoliSchatzman": 100_000,
     "Penalty(lam=1e-4, substeps=4)": 20_000,
     "Penalty(lam=1e-4)": 4_000,
-    "EventDriven": 4_000,
+    "EventDriven": 40_000,
 }
 
 
