@@ -80,11 +80,12 @@ def forked(path, scheme, kill_after=None, **options):
 
 
 def pieces(path):
-    """How many are in the file."""
-    if not path.exists():
+    """How many are in the file; 0 if it grows in the very instant that HDF5 looks at its size."""
+    try:
+        with h5py.File(path, "r", locking=False) as h5:
+            return int(h5["carom"].attrs["pieces"])
+    except OSError:
         return 0
-    with h5py.File(path, "r", locking=False) as h5:
-        return int(h5["carom"].attrs["pieces"])
 
 
 def contents(path):
