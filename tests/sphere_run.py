@@ -6,17 +6,15 @@ forked before any kernel runs, which saves their start.
 """
 
 import json
-import os
 import random
-import signal
 import sys
-import time
 from pathlib import Path
 
 import h5py
 import numpy as np
 
 import carom
+import stopping
 from carom.spheres import Box, lattice
 
 STEPS = 30
@@ -40,18 +38,7 @@ def run(path, *, resume=False, progress=False, every=2):
 
 def forked(path, kill_after=None, **options):
     """Run in a forked process; seconds from when the file is there, or None if it was killed."""
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if run(path, **options).ok else 1)
-    while not path.exists():
-        time.sleep(1e-3)
-    began = time.perf_counter()
-    if kill_after is not None:
-        time.sleep(kill_after)
-        os.kill(child, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, -signal.SIGKILL), code
-    return time.perf_counter() - began if code == 0 else None
+    return stopping.forked(lambda: run(path, **options), path.exists, kill_after)
 
 
 def contents(path):

@@ -7,11 +7,8 @@ are forked before anything is compiled, which saves their start.
 
 import functools
 import json
-import os
 import random
-import signal
 import sys
-import time
 from pathlib import Path
 
 import h5py
@@ -19,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import carom
+import stopping
 from carom.netcdf import records_of
 from carom.schemes.named import scheme_of_text
 
@@ -65,18 +63,9 @@ def run(path, scheme, *, steps=None, resume=False, seconds=0.005, record=None, *
 
 def forked(path, scheme, kill_after=None, **options):
     """Run in a forked process; seconds from its first piece on, or None if it was killed."""
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if run(path, scheme, **options).ok else 1)
-    while pieces(path) < 2:
-        time.sleep(1e-3)
-    began = time.perf_counter()
-    if kill_after is not None:
-        time.sleep(kill_after)
-        os.kill(child, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, -signal.SIGKILL), code
-    return time.perf_counter() - began if code == 0 else None
+    return stopping.forked(
+        lambda: run(path, scheme, **options), lambda: pieces(path) >= 2, kill_after
+    )
 
 
 def pieces(path):

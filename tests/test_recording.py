@@ -19,6 +19,7 @@ from carom import errors
 from carom.growing import Column, GrowingFile, Tree, create
 from carom.schemes.named import scheme_of_text
 from carom.spheres import Box, lattice
+from stopping import Stopped, stopping_after
 
 FIELDS = ("t", "x", "v", "moved", "radius", "impulse", "wall_impulse", "work", "push", "overlap")
 STEPS = 24
@@ -172,27 +173,6 @@ def test_many_chunks(tmp_path):
 
 
 # ---- whatever stops the run ---------------------------------------------------------------------
-
-
-class Stopped(BaseException):
-    pass
-
-
-def stopping_after(monkeypatch, writes):
-    """Let a number of writes through; then half of one, and nothing more."""
-    put, left = GrowingFile.put, [writes]
-
-    def some(self, at, data):
-        left[0] -= 1
-        if left[0] < 0:
-            view = memoryview(data).cast("B")
-            if len(view) > 8:
-                put(self, at, view[: len(view) // 2])
-            raise Stopped
-        put(self, at, data)
-
-    monkeypatch.setattr(GrowingFile, "put", some)
-    return left
 
 
 @pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])

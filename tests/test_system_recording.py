@@ -17,8 +17,8 @@ import xarray
 import carom
 import system_run
 from carom import errors, netcdf
-from carom.growing import GrowingFile
 from carom.status import Status
+from stopping import Stopped, stopping_after
 
 SOLVE = system_run.SOLVE
 STEPS = 512
@@ -135,27 +135,6 @@ def test_large_arrays_are_read_when_they_are_used(whole, tmp_path, monkeypatch):
 
 
 # ---- whatever stops the run ---------------------------------------------------------------------
-
-
-class Stopped(BaseException):
-    pass
-
-
-def stopping_after(monkeypatch, writes):
-    """Let a number of writes through; then half of one, and nothing more."""
-    put, left = GrowingFile.put, [writes]
-
-    def some(self, at, data):
-        left[0] -= 1
-        if left[0] < 0:
-            view = memoryview(data).cast("B")
-            if len(view) > 8:
-                put(self, at, view[: len(view) // 2])
-            raise Stopped
-        put(self, at, data)
-
-    monkeypatch.setattr(GrowingFile, "put", some)
-    return left
 
 
 def seen_by_xarray(path, reference):

@@ -39,9 +39,7 @@ from numba import njit, prange
 
 _MOMENTUM = 0.96  # the most: beyond it the residual swings before it falls (docs/performance.md)
 _START = 6.0  # of theta, when a guess is given: 10 % fewer sweeps than from 1
-_LOCAL = (
-    0.04  # of the rows: when a sweep changed fewer by more than the tolerance, the end is local
-)
+_LOCAL = 0.04  # of the rows: when a sweep found no more over the tolerance, the end is local
 _SHARE = 0.98  # of the tolerance; the rest is for the rounding that the sweeps leave in u
 _PATIENCE = 250  # sweeps between two looks at the progress ...
 _STALL = 0.7  # ... which must have brought the residual down by this factor
