@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import carom
+from carom.io.vtkhdf import Recording
 from carom.spheres import Box, lattice
-from carom.vtkhdf import Recording
 
 
 def resident():

@@ -22,8 +22,8 @@ import numba
 import numpy as np
 
 import carom
-from carom.kernels.threads import enough_for
-from carom.spheres.world import World
+from carom.kernels.numba.threads import enough_for
+from carom.worlds.spheres.world import World
 
 R, DT, G = 0.01, 2e-3, 9.81
 

@@ -7,7 +7,7 @@ import numpy as np
 
 import carom
 from carom import models
-from carom.certify import certify
+from carom.certificates.certify import certify
 
 SCHEMES = {
     "Moreau": carom.Moreau(),

@@ -12,7 +12,7 @@ import numpy as np
 
 import carom
 from carom import models
-from carom.certify import certify_arrays
+from carom.certificates.certify import certify_arrays
 from certified import SCHEMES
 
 STEPS = 3001

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from carom.growing import GrowingFile
+from carom.io.growing import GrowingFile
 
 
 class Stopped(BaseException):

@@ -17,10 +17,9 @@ import numpy as np
 
 import carom
 import stopping
-from carom.netcdf import records_of
+from carom.io.netcdf import records_of
+from carom.run import solve as SOLVE
 from carom.schemes.named import scheme_of_text
-
-SOLVE = sys.modules["carom.solve"]  # the name carom.solve is the function
 
 SCHEMES = {
     "Moreau": 1_000_000,

@@ -12,7 +12,7 @@ import pytest
 
 import carom
 from carom import errors, models
-from carom.certify import certify, certify_arrays
+from carom.certificates.certify import certify, certify_arrays
 from certified import exact_ball, solved
 
 mpl.use("Agg")

@@ -8,7 +8,7 @@ import pytest
 
 import carom
 from carom import errors, models
-from carom.certify import certify, certify_arrays
+from carom.certificates.certify import certify, certify_arrays
 from carom.models.uniqueness import bumps, primitives
 from certified import (
     ACCEPTED,

@@ -5,7 +5,7 @@ import pytest
 
 import carom
 from carom import models
-from carom.certify import certify, certify_arrays
+from carom.certificates.certify import certify, certify_arrays
 from certified import failed
 from planted import FAULTS, PAIRS, PLANTED, PLANTED_IN, Planted
 

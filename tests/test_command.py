@@ -18,8 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import carom
-from carom import cli, runfile, view
+from carom.app import command as cli
+from carom.app import runfile
 from carom.errors import CaromError
+from carom.pictures import view
+from carom.run import solve
 
 ROOT = Path(__file__).parent.parent
 BALL = """
@@ -92,7 +95,7 @@ def test_a_system(carom_does, tmp_path, monkeypatch):
         assert Path(f"ball-{kind}.png").read_bytes().startswith(b"\x89PNG")
     code, _, said = carom_does("plot", "ball.nc", "--kind", "fase")
     assert (code, "must be one of time, phase, energy" in said) == (2, True)
-    monkeypatch.setattr("carom.animate._FRAMES", 3)
+    monkeypatch.setattr("carom.pictures.animate._FRAMES", 3)
     assert carom_does("plot", "ball.nc", "--out", "ball.gif")[0] == 0
     assert frames_of("ball.gif") == 3
     assert "Maury() on bouncing_ball" not in carom_does("info", "ball.toml")[1]
@@ -105,7 +108,6 @@ def test_a_system(carom_does, tmp_path, monkeypatch):
 
 def test_a_system_stopped_and_resumed(carom_does, tmp_path, monkeypatch):
     (tmp_path / "ball.toml").write_text(BALL)
-    solve = sys.modules["carom.solve"]
     monkeypatch.setattr(solve, "_PIECE_STEPS", 20)
     monkeypatch.setattr(solve, "_PIECE_SECONDS", np.inf)
     assert carom_does("run", "ball.toml", "--out", "whole.nc")[0] == 0
@@ -139,11 +141,11 @@ def test_the_line_of_a_terminal(tmp_path, monkeypatch):
     """rich on a terminal of its own: one line that changes, with rate, time left and energy."""
     import io
 
-    from carom.progress import Progress
+    from carom.run.progress import Progress
 
-    monkeypatch.setattr("carom.progress._LIVE", 0.0)
-    monkeypatch.setattr(sys.modules["carom.solve"], "_PIECE_STEPS", 25)
-    monkeypatch.setattr(sys.modules["carom.solve"], "_PIECE_SECONDS", np.inf)
+    monkeypatch.setattr("carom.run.progress._LIVE", 0.0)
+    monkeypatch.setattr(solve, "_PIECE_STEPS", 25)
+    monkeypatch.setattr(solve, "_PIECE_SECONDS", np.inf)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -169,7 +171,7 @@ def test_the_command_in_a_terminal(tmp_path):
 
     (tmp_path / "ball.toml").write_text(BALL.replace("0.01", "1e-5"))
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "carom.cli", "run", "ball.toml"]
+    command = [sys.executable, "-m", "carom.app.command", "run", "ball.toml"]
     child = subprocess.Popen(command, cwd=tmp_path, stdout=theirs, stderr=theirs, stdin=theirs)
     os.close(theirs)
     shown = b""
@@ -224,7 +226,7 @@ def frames_of(path):
 
 def test_stopped_and_resumed(carom_does, tmp_path, pile, monkeypatch):
     (tmp_path / "pile.toml").write_text(PILE)
-    step, left = carom.spheres.run._Run.advance, [13]
+    step, left = carom.worlds.spheres.run._Run.advance, [13]
 
     def interrupted(self):
         left[0] -= 1
@@ -232,7 +234,7 @@ def test_stopped_and_resumed(carom_does, tmp_path, pile, monkeypatch):
             raise KeyboardInterrupt
         step(self)
 
-    monkeypatch.setattr(carom.spheres.run._Run, "advance", interrupted)
+    monkeypatch.setattr(carom.worlds.spheres.run._Run, "advance", interrupted)
     code, _, said = carom_does("run", "pile.toml")
     assert (code, "go on with: carom run --resume pile.vtkhdf" in said) == (130, True)
     assert "not finished; go on with: carom run" in carom_does("info", "pile.vtkhdf")[1]
@@ -247,7 +249,7 @@ def test_stopped_and_resumed(carom_does, tmp_path, pile, monkeypatch):
 def test_a_python_file(carom_does, tmp_path):
     (tmp_path / "own.py").write_text(
         "import carom\n"
-        "from carom.runfile import problem_of\n"
+        "from carom.app.runfile import problem_of\n"
         "ball = carom.System(force=lambda t, q, v: -9.81, gap=lambda t, q: q, restitution=0.5)\n"
         "problem = problem_of(ball, q0=[1.0], v0=[0.0])\n"
         "dt, t1 = 0.01, 0.8\n"
@@ -480,7 +482,7 @@ def test_a_killed_command_is_gone_on_with(tmp_path):
     """The installed command, SIGINT while it runs, and --resume."""
     text = PILE.replace("[3, 3, 4]", "[6, 6, 10]").replace("0.33, 0.33", "0.66, 0.66")
     (tmp_path / "pile.toml").write_text(text.replace("t1 = 0.1", "t1 = 40.0"))
-    command = [sys.executable, "-m", "carom.cli", "run", "pile.toml"]
+    command = [sys.executable, "-m", "carom.app.command", "run", "pile.toml"]
     child = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     while not (tmp_path / "pile.vtkhdf").exists() and child.poll() is None:
         time.sleep(0.05)

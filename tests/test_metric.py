@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from carom.metric import (
+from carom.projection.metric import (
     DenseMetric,
     DiagonalMetric,
     IdentityMetric,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from carom import Status
-from carom.metric import metric_of
 from carom.projection.exact import kkt_residual as own_residual
+from carom.projection.metric import metric_of
 from projections import (
     FAMILIES,
     PROMISED,

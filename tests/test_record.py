@@ -13,9 +13,8 @@ import pytest
 import carom
 from carom import Maury, Moreau, PaoliSchatzman, Record
 from carom.errors import NonFiniteError, RecordError, TimeError
-from carom.impacts import ImpactLog
-
-SOLVE = sys.modules["carom.solve"]  # the name carom.solve is the function
+from carom.results.impacts import ImpactLog
+from carom.run import solve as SOLVE
 
 # A ball between a floor and a ceiling that moves: two gaps, many impacts, then rest on the floor.
 SYSTEM = carom.System(

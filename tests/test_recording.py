@@ -16,7 +16,7 @@ import pytest
 import carom
 import sphere_run
 from carom import errors
-from carom.growing import Column, GrowingFile, Tree, create
+from carom.io.growing import Column, GrowingFile, Tree, create
 from carom.schemes.named import scheme_of_text
 from carom.spheres import Box, lattice
 from stopping import Stopped, stopping_after

@@ -12,7 +12,7 @@ import pytest
 
 import carom
 from carom import errors, models
-from carom.refine import RefineError, refine
+from carom.run.refine import RefineError, refine
 
 mpl.use("Agg")
 

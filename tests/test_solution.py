@@ -454,7 +454,7 @@ def test_energy_of_a_moving_floor_and_of_few_records():
 def test_moving_pictures(d, tmp_path, monkeypatch):
     from PIL import Image
 
-    from carom import animate
+    from carom.pictures import animate
 
     monkeypatch.setattr(animate, "_FRAMES", 4)
     monkeypatch.setattr(animate, "_GRID", 30)

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import carom
-from carom.metric import DenseMetric, DiagonalMetric
-from carom.sparse import BandedMetric, sparse_metric
+from carom.projection.metric import DenseMetric, DiagonalMetric
+from carom.projection.sparse import BandedMetric, sparse_metric
 
 
 def banded(d, b, *, seed=0, shuffled=False):

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from carom.kernels import projection, rows
+from carom.kernels.numba import projection, rows
 from carom.spheres import Box, Cylinder, Obstacles, Panel, Plane, Shell
-from carom.spheres.neighbours import Cell, PairList
-from carom.spheres.walls import Walls
+from carom.worlds.spheres.neighbours import Cell, PairList
+from carom.worlds.spheres.walls import Walls
 
 # ---- neighbours ---------------------------------------------------------------------------------
 

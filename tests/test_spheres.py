@@ -9,7 +9,7 @@ import pytest
 
 import carom
 from carom import errors
-from carom.kernels import threads
+from carom.kernels.numba import threads
 from carom.spheres import Box, Cylinder, Obstacles, Panel, Shell
 
 EVERY = carom.Record(every=1)

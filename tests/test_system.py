@@ -10,7 +10,7 @@ import pytest
 
 import carom
 from carom.errors import ShapeError
-from carom.metric import DenseMetric, DiagonalMetric, IdentityMetric
+from carom.projection.metric import DenseMetric, DiagonalMetric, IdentityMetric
 
 
 def no_force(t, q, v):

@@ -16,7 +16,8 @@ import xarray
 
 import carom
 import system_run
-from carom import errors, netcdf
+from carom import errors
+from carom.io import netcdf
 from carom.status import Status
 from stopping import Stopped, stopping_after
 

@@ -4,22 +4,22 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import carom._jax  # noqa: F401  (first: it sets up JAX)
 from carom import errors, models, spheres
-from carom.certify import Certificate, certify, certify_arrays
+from carom.certificates.certify import Certificate, certify, certify_arrays
 from carom.errors import CaromError
 from carom.projection import project
-from carom.record import Record
-from carom.refine import Refinement, refine
+from carom.projection.sparse import Sparse
+from carom.results.solution import Solution, load
+from carom.run.record import Record
+from carom.run.refine import Refinement, refine
+from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.maury import Maury
 from carom.schemes.moreau import Moreau
 from carom.schemes.paoli_schatzman import PaoliSchatzman
 from carom.schemes.penalty import Penalty
-from carom.solution import Solution, load
-from carom.solve import solve
-from carom.sparse import Sparse
 from carom.spheres import Plane, Spheres
 from carom.status import Status
-from carom.system import Lagrangian, System
+from carom.worlds.system.system import Lagrangian, System
 
 if _TYPE_CHECKING:
     from carom import study

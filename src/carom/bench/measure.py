@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.bench.methods import Motion
+from carom.certificates.measured import in_chunks, records
 from carom.errors import CaromError
-from carom.measured import in_chunks, records
 from carom.models import Problem
 
 LISTED = 20  # impacts compared, at most

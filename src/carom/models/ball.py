@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.models.problem import ZENO_CUT, ZENO_LISTED, ModelError, Problem, column, piecewise
-from carom.system import System
+from carom.worlds.system.system import System
 
 
 def bouncing_ball(*, e=0.5, q0=1.0, v0=0.0, g=9.81, t1=None):

@@ -9,7 +9,7 @@ import numpy as np
 from carom.models.ball import bounces
 from carom.models.billiard import no_force
 from carom.models.problem import ModelError, Problem, straight
-from carom.system import System
+from carom.worlds.system.system import System
 
 # Three balls closer than this times their first spacing are about to collapse: infinitely many
 # collisions in finite time.

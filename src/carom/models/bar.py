@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 
 from carom.models.problem import ModelError, Problem, within
-from carom.sparse import Sparse
-from carom.system import System
+from carom.projection.sparse import Sparse
+from carom.worlds.system.system import System
 
 
 def elastic_bar(

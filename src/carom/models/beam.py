@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from carom.metric import product
 from carom.models.events import first_zero
 from carom.models.problem import ZENO_LISTED, ModelError, Problem, piecewise
-from carom.system import System
+from carom.projection.metric import product
+from carom.worlds.system.system import System
 
 
 def cantilever(

@@ -9,7 +9,7 @@ import numpy as np
 
 from carom.models.polar import PolarInertia, PolarMass
 from carom.models.problem import ZENO_CUT, ZENO_LISTED, ModelError, Problem, piecewise, straight
-from carom.system import System
+from carom.worlds.system.system import System
 
 
 def disc(*, e=0.5, radius=1.0, position=(1.0, 0.0), velocity=(-1.0, 1.0), t1=None):

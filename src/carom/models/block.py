@@ -7,7 +7,7 @@ import numpy as np
 
 from carom.models.ball import floor
 from carom.models.problem import ZENO_CUT, ZENO_LISTED, ModelError, Problem, column, piecewise
-from carom.system import System
+from carom.worlds.system.system import System
 
 
 def rocking_block(*, e=0.9, slenderness=0.2, rate=2.0, angle=0.1, t1=None):

@@ -8,7 +8,7 @@ import numpy as np
 
 from carom.models.events import first_zero
 from carom.models.problem import ZENO_LISTED, ModelError, Problem, column, piecewise
-from carom.system import System
+from carom.worlds.system.system import System
 
 # Bounces are followed down to this speed, relative to that of the cam; what is left of them moves
 # the follower by its square.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carom.models.problem import ModelError, Problem, piecewise
-from carom.system import System
+from carom.worlds.system.system import System
 
 # Impacts this many times in a row within this part of a swing [rad] accumulate.
 _ACCUMULATION = 1e-6

@@ -7,7 +7,7 @@ import numpy as np
 
 from carom.models.ball import floor
 from carom.models.problem import Problem, column, piecewise
-from carom.system import System
+from carom.worlds.system.system import System
 
 
 def lift_off(*, e=0.0, t1=2 * math.pi):

@@ -8,7 +8,7 @@ import numpy as np
 
 from carom.models.ball import floor
 from carom.models.problem import ModelError, Problem, column, piecewise
-from carom.system import System
+from carom.worlds.system.system import System
 
 
 def stopped_oscillator(*, e=0.8, frequency=1.0, damping=0.05, v0=1.0, t1=None):

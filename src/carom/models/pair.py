@@ -8,7 +8,7 @@ import numpy as np
 
 from carom.models.billiard import no_force
 from carom.models.problem import ModelError, Problem, column, piecewise
-from carom.system import System
+from carom.worlds.system.system import System
 
 
 def impact_pair(*, e=0.5, amplitude=1.0, frequency=1.0, clearance=4.0, t1=None):

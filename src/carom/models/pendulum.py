@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.models.problem import ModelError, Problem
-from carom.system import System
+from carom.worlds.system.system import System
 
 _T1 = 7.0  # how far the stored reference goes
 

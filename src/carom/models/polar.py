@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.models.problem import ModelError, Problem, straight
-from carom.system import System
+from carom.worlds.system.system import System
 
 
 def line_polar(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carom.errors import CaromError, TimeError
-from carom.system import System
+from carom.worlds.system.system import System
 
 # An infinite sequence of impacts is cut where the speed, relative to the first one, is below
 # rounding: what follows is the limit motion (rest or sliding).

@@ -9,7 +9,7 @@ import numpy as np
 from carom.errors import TimeError
 from carom.models.ball import Gravity
 from carom.models.problem import ModelError, Problem, column, piecewise
-from carom.system import System
+from carom.worlds.system.system import System
 
 
 def vibrating_table(*, e=0.5, acceleration=1.2, frequency=10.0, periods=1, g=9.81, t1=None):

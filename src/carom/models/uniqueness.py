@@ -10,7 +10,7 @@ from numpy.polynomial import Chebyshev
 
 from carom.models.ball import floor
 from carom.models.problem import ModelError, Problem, column, piecewise
-from carom.system import System
+from carom.worlds.system.system import System
 
 # Of the infinitely many bumps; the speed of the bounce before them is 2^-81, below rounding.
 _BUMPS = 9

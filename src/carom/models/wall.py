@@ -5,7 +5,7 @@ import numpy as np
 from carom.models.ball import floor
 from carom.models.billiard import no_force
 from carom.models.problem import ModelError, Problem, straight
-from carom.system import System
+from carom.worlds.system.system import System
 
 
 def wall(*, e=0.8, q0=1.0, speed=1.0, t1=None):

@@ -22,7 +22,7 @@ from jax import Array
 
 from carom.derivatives import derivative_of
 from carom.errors import ShapeError
-from carom.metric import Metric, metric_of, product, solve_dense
+from carom.projection.metric import Metric, metric_of, product, solve_dense
 from carom.status import Status, failing, first_failure
 
 # A row is violated when its slack is below minus this times its own scale |G||x| + |b|; some

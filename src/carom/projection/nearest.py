@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from carom.metric import logarithm, product
+from carom.projection.metric import logarithm, product
 from carom.status import Status, failing, first_failure
 
 # A gap that cancels large numbers stops the iteration short of the tolerance; this much is let by.

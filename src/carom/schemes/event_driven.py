@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from carom.derivatives import no_derivative_where
-from carom.metric import product, solve_dense
+from carom.projection.metric import product, solve_dense
 from carom.schemes.linearly_implicit import LinearlyImplicit
 from carom.schemes.maury import Maury
 from carom.schemes.runge_kutta import RungeKutta

@@ -10,7 +10,7 @@ from jax import Array
 from jax.core import Tracer
 
 from carom.errors import PenaltyError
-from carom.metric import product
+from carom.projection.metric import product
 from carom.projection.nearest import nearest
 from carom.schemes.runge_kutta import RungeKutta
 from carom.schemes.scheme import Report, Scheme, State, number

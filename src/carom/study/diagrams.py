@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import StudyError
-from carom.loop import Run, begin, with_force_apart
-from carom.record import Record
+from carom.run.loop import Run, begin, with_force_apart
+from carom.run.record import Record
+from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.moreau import Moreau
 from carom.schemes.scheme import Scheme
-from carom.solve import solve
 from carom.study.batches import sweep
 from carom.study.members import Extremes, Impacts, Plan, Strobe, kept_run, named
-from carom.system import System
+from carom.worlds.system.system import System
 
 
 def poincare(

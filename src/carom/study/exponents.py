@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import StudyError
-from carom.loop import Run, begin
+from carom.run.loop import Run, begin
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.scheme import State
 from carom.status import Status, text_of
-from carom.system import System
+from carom.worlds.system.system import System
 
 _EVENTS = 32  # impacts in one interval that can be counted
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from carom.loop import Run, begin, one_step, with_force_apart
+from carom.run.loop import Run, begin, one_step, with_force_apart
 from carom.schemes.scheme import Scheme
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from carom.errors import StudyError
+from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
-from carom.solve import solve
 
 _MARKS = {"period doubling": "s", "fold": "o", "grazing": "^"}
 

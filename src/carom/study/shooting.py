@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import StudyError
-from carom.record import Record
+from carom.run.record import Record
+from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
-from carom.solve import solve
 from carom.study.flight import shoot, state_at, watch_flights
-from carom.system import System
+from carom.worlds.system.system import System
 
 _NEWTON_TURNS = 30
 _SAMPLES = 200  # of a flight, to see what its gaps do

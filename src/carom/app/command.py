@@ -1,0 +1,410 @@
+"""The command ``carom``."""
+
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="""Mechanics with impacts, from a file to a picture.
+
+    \b
+    carom models                          which problems are ready
+    carom run examples/settling.toml      run one that a file describes
+    carom run --resume settling.vtkhdf    go on with a run that was stopped
+    carom info settling.vtkhdf            what a result is
+    carom certify settling.vtkhdf         whether it is a solution
+    carom plot settling.vtkhdf            a picture of it
+    carom view settling.vtkhdf            look at it in a browser
+    """,
+)
+_CERTIFIED = 20_000_000  # spheres or coordinates times records: larger runs are not certified
+
+
+@app.command()
+def models():
+    """List the ready problems of carom.models, one line each."""
+    import carom
+
+    names = carom.models.catalogue()
+    width = max(map(len, names))
+    for name, line in names.items():
+        typer.echo(f"{name:{width}}  {line}")
+
+
+@app.command()
+def schemes():
+    """List the five methods, one line each."""
+    import carom
+
+    for name in ("Moreau", "Maury", "PaoliSchatzman", "Penalty", "EventDriven"):
+        line = (getattr(carom, name).__doc__ or "").partition("\n")[0]
+        typer.echo(f"{name:14}  {line}")
+
+
+@app.command()
+def bench(
+    quick: Annotated[
+        bool, typer.Option(help="A few problems and sizes: under two minutes.")
+    ] = False,
+    problem: Annotated[
+        list[str] | None, typer.Option(help="Only this problem (may be repeated).")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Only this method (may be repeated).")
+    ] = None,
+    outside: Annotated[
+        bool, typer.Option(help="SciPy and Siconos too, where they are installed.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the results and the report.")] = Path("out"),
+    fresh: Annotated[
+        bool, typer.Option(help="Forget earlier results; otherwise the run goes on from them.")
+    ] = False,
+):
+    """Problems x methods x sizes: work against precision, a table and an HTML report."""
+    import carom.bench
+    from carom.bench.outside import scipy_events, siconos, siconos_python
+
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / ("bench-quick.jsonl" if quick else "bench.jsonl")
+    if fresh:
+        path.unlink(missing_ok=True)
+    entering: list = list(method or carom.bench.METHODS)
+    if outside:
+        entering.append(scipy_events())
+        if siconos_python() is not None:
+            entering.append(siconos())
+    results = carom.bench.run(problem, entering, quick=quick, path=path, progress=True)
+    report = path.with_suffix(".html")
+    results.report(report)
+    typer.echo(f"\n{results.table()}\n\nresults in {path}, report in {report}")
+
+
+def _first_line(problem) -> str:
+    return " ".join(str(problem).split()) or type(problem).__name__
+
+
+@app.command()
+def run(
+    file: Annotated[Path | None, typer.Argument(help="The run: TOML, or Python.")] = None,
+    dt: Annotated[float | None, typer.Option(help="Step [s].")] = None,
+    t1: Annotated[float | None, typer.Option(help="End [s].")] = None,
+    scheme: Annotated[str | None, typer.Option(help="Such as Maury, 'Penalty(lam=1e-5)'.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Result: .nc, or .vtkhdf for spheres.")] = None,
+    every: Annotated[int | None, typer.Option(help="Steps between records.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the run that made this file.")
+    ] = None,
+):
+    """Run what FILE describes; ends with the certificate and the file written.
+
+    Example: carom run examples/bouncing_ball.toml --dt 1e-4
+
+    FILE is TOML with the keys model or spheres, scheme, dt, t1, out, [parameters], [[walls]],
+    [record] (see examples/*.toml and docs/command.md), or Python that defines problem.
+    A run that was stopped in any way goes on with: carom run --resume RESULT
+
+    Exit codes: 0 done; 1 the run had to stop (its records are kept); 2 a mistake in the input;
+    3 the result is not a solution; 4 a file cannot be read or written; 130 interrupted.
+    """
+    from carom.app import runfile
+    from carom.run.progress import Progress
+
+    if (file is None) == (resume is None):
+        raise typer.BadParameter("give a FILE, or --resume with the file of a run to go on with")
+    if resume is not None:
+        if any(option is not None for option in (dt, t1, scheme, out, every)):
+            raise typer.BadParameter("--resume goes on as the run began: leave the options out")
+        plan = _resumed(resume)
+    else:
+        plan = runfile.read(file, scheme=scheme, dt=dt, t1=t1, out=out, every=every)
+    steps = max(1, math.ceil((plan.t1 - plan.t0) / plan.dt * (1 - 1e-12)))
+    typer.echo(f"{_what(plan)}: {steps} steps to t = {plan.t1:g}")
+    try:
+        with Progress(steps).shown() as progress:
+            sol = plan.solve(resume=resume is not None, progress=progress, throw=False)
+    except KeyboardInterrupt:
+        typer.echo(f"\ninterrupted{_how_to_go_on(plan)}", err=True)
+        raise typer.Exit(130) from None
+    large = len(sol) * _numbers(plan) > _CERTIFIED
+    if large:
+        typer.echo(f"\nnot summed up and certified, for its size; see: carom certify {plan.out}")
+    else:
+        typer.echo(f"\n{sol}")
+    verdict = None if large else _certificate(plan, sol)
+    size = plan.out.stat().st_size
+    typer.echo(f"\nwritten: {plan.out} ({size / 1e6:.3g} MB, {len(sol.t)} records)")
+    raise typer.Exit(1 if not sol.ok else 3 if verdict is False else 0)
+
+
+def _what(plan) -> str:
+    from carom.results.solution import scheme_text
+
+    return f"{scheme_text(plan.scheme)} on {getattr(plan.problem, 'name', plan.problem)}"
+
+
+def _resumed(path):
+    import carom
+    from carom.app import runfile
+    from carom.io import netcdf
+    from carom.io.vtkhdf import Reader
+
+    if path.suffix == ".vtkhdf":
+        with Reader(path, empty=True) as found:
+            return runfile.from_description(found.description, path)
+    if not path.exists():
+        raise carom.errors.RecordError(f"there is no file {str(path)!r}")
+    with netcdf.open_file(path) as h5:
+        return runfile.from_description(netcdf.description_of(h5), path)
+
+
+def _how_to_go_on(plan):
+    if plan.out.exists():
+        return f"; go on with: carom run --resume {plan.out}"
+    return "; nothing was written"
+
+
+def _numbers(plan) -> int:
+    """In a record."""
+    if plan.of_spheres:
+        return len(plan.problem)
+    return len(plan.problem.q0)
+
+
+def _certificate(plan, sol):
+    """Print the certificate; its verdict."""
+    import carom
+
+    options = {} if plan.of_spheres else {"q0": plan.problem.q0, "v0": plan.problem.v0}
+    found = carom.certify(sol, **options)
+    typer.echo(f"\n{found}")
+    return found.ok
+
+
+def _loaded(path, problem=None):
+    """A saved result with the problem it is of: from a run file, or from what it says of itself."""
+    import carom
+    from carom.app import runfile
+    from carom.io.vtkhdf import Reader
+
+    if not path.exists():
+        raise carom.errors.RecordError(f"there is no file {str(path)!r}")
+    plan = None if problem is None else runfile.read(problem)
+    if path.suffix == ".vtkhdf":
+        with Reader(path) as found:
+            if plan is None and found.functions:
+                plan = runfile.from_description(found.description, path)
+        return carom.load(path, pile=None if plan is None else plan.problem), plan
+    from carom.io import netcdf
+
+    try:
+        sol: Any = carom.load(path)
+    except (OSError, ValueError, KeyError) as problem:
+        if isinstance(problem, carom.errors.CaromError):
+            raise
+        raise carom.errors.RecordError(
+            f"{str(path)!r} is not a result saved by carom: {_first_line(problem)}"
+        ) from None
+    if plan is None and netcdf.is_recording(path):
+        with netcdf.open_file(path) as h5:
+            if description := netcdf.description_of(h5):
+                plan = runfile.from_description(description, path)
+    return sol, plan
+
+
+@app.command()
+def info(file: Annotated[Path, typer.Argument(help="A result (.nc, .vtkhdf), or a run file.")]):
+    """Say what is in FILE: how a run ended, how to go on with it, or what a run file will do."""
+    from carom.app import runfile
+
+    if file.suffix in (".toml", ".py"):
+        plan = runfile.read(file)
+        steps = math.ceil((plan.t1 - plan.t0) / plan.dt * (1 - 1e-12))
+        typer.echo(f"{_what(plan)}, {steps} steps of {plan.dt:g} s")
+        typer.echo(f"from t = {plan.t0:g} to {plan.t1:g} s, result in {plan.out}")
+        return
+    if file.suffix == ".vtkhdf":
+        _info_of_spheres(file)
+        return
+    _info_of_system(file)
+
+
+def _info_of_system(file):
+    sol, _ = _loaded(file)
+    typer.echo(str(sol))
+    typer.echo(f"  records                 {len(sol)}, {file.stat().st_size / 1e6:.3g} MB")
+    if not getattr(sol, "finished", True):
+        left = sol.settings["steps"]
+        typer.echo(f"not finished, of {left} steps; go on with: carom run --resume {file}")
+
+
+def _info_of_spheres(file):
+    from carom.io.vtkhdf import Reader
+    from carom.status import text_of
+
+    with Reader(file) as found:
+        rows, settings = found.frames, found.settings
+        last = rows[-1]
+        typer.echo(
+            f"{found.N} spheres in {found.dimension} dimensions, moved by {settings['scheme']}\n"
+            f"  step {last['step']} of {settings['steps']} of {settings['dt']:.4g} s, "
+            f"t = {rows['t'][0]:g} to {last['t']:g} s\n"
+            f"  {found.count} records, {file.stat().st_size / 1e6:.3g} MB\n"
+            f"  contacts at the end     {last['contacts']}\n"
+            f"  largest overlap         {rows['overlap'].max():.3g} m"
+        )
+        if not found.finished:
+            typer.echo(f"not finished; go on with: carom run --resume {file}")
+        else:
+            typer.echo(f"ended: {text_of(found.status)}")
+
+
+@app.command()
+def certify(
+    file: Annotated[Path, typer.Argument(help="A result: .nc or .vtkhdf.")],
+    problem: Annotated[
+        Path | None, typer.Option(help="The run file, where the result does not hold it.")
+    ] = None,
+):
+    """Check a saved result against the definition of a solution; exit code 3 if it is not one."""
+    import carom
+
+    sol, plan = _loaded(file, problem)
+    if file.suffix == ".vtkhdf":
+        found = carom.certify(sol)
+    elif plan is None:
+        raise carom.errors.RecordError(
+            f"{str(file)!r} does not say which problem it is of: give --problem RUN.toml"
+        )
+    else:
+        found = carom.certify(sol, plan.problem.system, q0=plan.problem.q0, v0=plan.problem.v0)
+    typer.echo(str(found))
+    raise typer.Exit(3 if found.ok is False else 0)
+
+
+@app.command()
+def plot(
+    file: Annotated[Path, typer.Argument(help="A result: .nc or .vtkhdf.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Picture (.png, .pdf, .svg); moving: .gif, .mp4, .html.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Systems: time (default), phase, energy.")
+    ] = None,
+    record: Annotated[int, typer.Option(help="Which record of spheres; -1 is the last.")] = -1,
+    forces: Annotated[bool, typer.Option(help="Spheres: draw the contact forces.")] = False,
+):
+    """Draw a result: motion and impulses against time, phase plane, energy, or spheres.
+
+    Example: carom plot ball.nc --kind phase --out ball.pdf
+
+    With an OUT that ends in .gif, .mp4 or .html: a moving picture.
+    """
+    import matplotlib
+
+    import carom
+
+    matplotlib.use("Agg")
+    import numpy as np
+
+    from carom.pictures.plot import KINDS
+
+    if kind is not None and kind not in KINDS:
+        raise typer.BadParameter(f"--kind {kind}: it must be one of {', '.join(KINDS)}")
+    sol, plan = _loaded(file)
+    spheres = file.suffix == ".vtkhdf"
+    if spheres and kind is not None:
+        raise typer.BadParameter(f"--kind {kind}: is of systems, .nc")
+    if out is not None and out.suffix in (".gif", ".mp4", ".html"):
+        from carom.pictures.animate import animate_solution, animate_spheres
+
+        if spheres:
+            animate_spheres(sol, out, forces=forces)
+        else:
+            animate_solution(sol, out, system=_system(plan))
+        typer.echo(f"written: {out}")
+        return
+    if spheres:
+        if not -len(sol) <= record < len(sol):
+            raise typer.BadParameter(f"--record {record}: there are {len(sol)} records")
+        axes = sol.plot(record=record, forces=forces)
+    else:
+        options = {"system": _system(plan)} if kind == "energy" else {}
+        axes = sol.plot(kind=kind or "time", **options)
+    ending = "" if kind in (None, "time") else f"-{kind}"
+    out = file.with_name(f"{file.stem}{ending}.png") if out is None else out
+    try:
+        np.ravel(axes)[0].figure.savefig(out, dpi=200)
+    except (OSError, ValueError) as problem:
+        raise carom.errors.RecordError(f"cannot write {str(out)!r}: {problem}") from None
+    typer.echo(f"written: {out}")
+
+
+def _system(plan):
+    return None if plan is None else plan.problem.system
+
+
+@app.command()
+def view(
+    file: Annotated[Path, typer.Argument(help="A recording of spheres, .vtkhdf.")],
+    export: Annotated[Path | None, typer.Option(help="Write one HTML file instead.")] = None,
+    records: Annotated[int, typer.Option(help="The most records to show.")] = 200,
+    port: Annotated[int, typer.Option(help="0: any that is free.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+):
+    """Look at spheres in a browser: play, turn, cut, follow; works offline.
+
+    The page is served to this machine alone (127.0.0.1), until Ctrl-C.
+    """
+    from carom.pictures.view import page, serve
+
+    html = page(file, records)
+    if export is not None:
+        try:
+            export.write_text(html, encoding="utf-8")
+        except OSError as problem:
+            from carom.errors import RecordError
+
+            raise RecordError(f"cannot write {str(export)!r}: {problem.strerror}") from None
+        typer.echo(f"written: {export} ({len(html) / 1e6:.3g} MB)")
+        return
+    serve(html, port, browser, typer.echo)
+
+
+def main() -> None:
+    """Run the command; what goes wrong is one line, not a traceback (CAROM_TRACEBACK=1 shows it).
+
+    Exit codes: 0 done; 1 a run had to stop; 2 a mistake in the input; 3 not a solution; 4 a file
+    cannot be read or written; 70 an error inside carom; 130 interrupted.
+    """
+    from carom.errors import CaromError, RecordError, RunError
+
+    try:
+        app()
+    except CaromError as problem:
+        code = 4 if isinstance(problem, RecordError) else 1 if isinstance(problem, RunError) else 2
+        _leave(problem, str(problem), code)
+    except KeyboardInterrupt:
+        _leave(None, "interrupted", 130)
+    except Exception as problem:
+        kind = type(problem).__name__
+        where = " ".join(sys.argv[1:])
+        _leave(problem, f"{kind} while doing `{where}`: {_first_line(problem)}", 70)
+
+
+def _leave(problem, text, code):
+    if problem is not None and os.environ.get("CAROM_TRACEBACK"):
+        raise problem
+    typer.echo(f"carom: {text}", err=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,406 @@
+"""Runs described in a file: TOML with a fixed set of keys, or Python that defines ``problem``.
+
+    model = "bouncing_ball"        a model of carom.models, or
+    spheres = "lattice"            one of the builders of carom.spheres
+    scheme = "Moreau(implicit=True)"
+    dt = 1e-3                      [s], t1 = 5.0 [s], out = "ball.nc"
+    [parameters]                   of the model or the builder
+    [[walls]]                      of spheres: kind = "Plane", and its arguments
+    [record]                       every = 10 (steps), or interval = 0.01 [s]
+
+Every mistake is a RunFileError that names the file, the line where it can be found, and the key.
+"""
+
+import difflib
+import inspect
+import json
+import math
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import carom
+from carom import models
+from carom import spheres as sphere_module
+from carom.errors import CaromError
+from carom.models.grains import Scene
+from carom.run.record import Record
+from carom.schemes.named import scheme_of_text
+from carom.worlds.spheres import walls as wall_kinds
+from carom.worlds.spheres.model import Spheres
+
+BUILDERS = ("lattice", "random", "column", "hopper", "drum")
+WALLS = ("Plane", "Box", "Cylinder", "Shell", "Panel", "Obstacles")
+_KEYS = ("model", "spheres", "scheme", "dt", "t0", "t1", "out", "parameters", "walls", "record")
+_RECORD = ("every", "interval", "final")
+_OPTIONS = ("velocity", "mass", "gravity", "restitution", "periodic", "tolerance", "iterations")
+_VARIABLES = ("scheme", "dt", "t0", "t1", "out", "every")  # that a Python file may define
+_MOST_NUMBERS = 10_000_000  # in one parameter, and of spheres: more is a slip of the finger
+
+
+class RunFileError(CaromError, ValueError):
+    """A run file says something that carom cannot do."""
+
+
+@dataclass
+class RunPlan:
+    """A run that is ready to go."""
+
+    problem: Any  # a models.Problem, or Spheres
+    scheme: Any
+    t0: float
+    t1: float
+    dt: float
+    out: Path
+    every: int | None  # steps between records; None: every step of a System, a hundred of Spheres
+    final: bool
+    description: str  # JSON: how to make it again
+
+    @property
+    def of_spheres(self) -> bool:
+        """Whether many bodies move."""
+        return isinstance(self.problem, Spheres)
+
+    def record(self, *, resume=False) -> Record:
+        """Where the run goes."""
+        steps = max(1, math.ceil((self.t1 - self.t0) / self.dt))
+        every = self.every or (max(1, steps // 100) if self.of_spheres else 1)
+        made = Record(self.out, final=True) if self.final else Record(self.out, every=every)
+        made.resume, made.description = resume, self.description
+        return made
+
+    def solve(self, *, resume=False, progress: Any = False, throw=True):
+        """Run it."""
+        times: Any = {"t0": self.t0, "t1": self.t1, "dt": self.dt}
+        options: Any = {"record": self.record(resume=resume), "progress": progress, "throw": throw}
+        if self.of_spheres:
+            return carom.solve(self.problem, self.scheme, **times, **options)
+        p = self.problem
+        return carom.solve(p.system, self.scheme, p.q0, p.v0, **times, **options)
+
+
+def read(path, *, scheme=None, dt=None, t1=None, out=None, every=None) -> RunPlan:
+    """The run that a file describes; what is given here has precedence over the file."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        why = getattr(problem, "strerror", None) or "it is not text in UTF-8"
+        raise RunFileError(f"{path}: cannot be read: {why}") from None
+    given = {"scheme": scheme, "dt": dt, "t1": t1, "out": out, "every": every}
+    given = {name: value for name, value in given.items() if value is not None}
+    return from_text(path, text, given)
+
+
+def from_description(description: str, out) -> RunPlan:
+    """The run that a recording was made by, which goes on in the same file."""
+    try:
+        found = json.loads(description)
+        path, text, given = found["path"], found["text"], found["given"]
+    except (ValueError, KeyError, TypeError):
+        raise RunFileError(
+            f"{out}: it was not made by `carom run`, so it does not say how to go on: use "
+            "carom.solve(..., record=carom.Record(path, resume=True))"
+        ) from None
+    return from_text(Path(path), text, {**given, "out": str(out)})
+
+
+def from_text(path: Path, text: str, given: dict) -> RunPlan:
+    """The run described by the text of a file."""
+    file = _File(path, text)
+    if path.suffix == ".py":
+        found = _python(file)
+    else:
+        found = _toml(file)
+    found |= given
+    problem = found["problem"]
+    of_spheres = isinstance(problem, Spheres)
+    t0 = file.number(found, "t0", getattr(problem, "t0", 0.0))
+    t1 = file.number(found, "t1", found.get("natural_t1", getattr(problem, "t1", None)))
+    dt = file.number(found, "dt", found.get("natural_dt"))
+    every = found.get("every")
+    if found.get("interval") is not None:
+        every = max(1, round(file.number(found, "interval", None) / dt))
+    if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        raise file.error("every", f"is {every!r}; it must be a whole number of steps, 1 or more")
+    if not dt > 0.0:
+        raise file.error("dt", f"is {dt:g}; it must be positive")
+    if not t1 > t0:
+        raise file.error("t1", f"is {t1:g}; it must be after t0 = {t0:g}")
+    if (t1 - t0) / dt > 1e12:
+        raise file.error("dt", f"is {dt:g}: that is {(t1 - t0) / dt:.2g} steps, too many to end")
+    out = found.get("out", path.stem + (".vtkhdf" if of_spheres else ".nc"))
+    if not isinstance(out, str | Path):
+        raise file.error("out", f"is {out!r}; it must be the name of a file")
+    right = ".vtkhdf" if of_spheres else ".nc"
+    if Path(out).suffix != right:
+        raise file.error("out", f"is {str(out)!r}; it must end in {right}")
+    default = "Maury" if of_spheres else "Moreau"
+    return RunPlan(
+        problem,
+        _scheme(file, found.get("scheme", default)),
+        t0,
+        t1,
+        dt,
+        Path(out),
+        every,
+        bool(found.get("final", False)),
+        json.dumps(
+            {"path": str(path.absolute()), "text": text, "given": _plain(given)}, default=str
+        ),
+    )
+
+
+def _plain(given):
+    return {name: value for name, value in given.items() if name != "out"}
+
+
+def _scheme(file, given):
+    if not isinstance(given, str):
+        return given  # a Python file may make one
+    try:
+        return scheme_of_text(given)
+    except Exception as problem:
+        raise file.error("scheme", str(problem)) from None
+
+
+class _File:
+    """The name and the text of a run file, for messages."""
+
+    def __init__(self, path, text):
+        self.path, self.text = path, text
+
+    def error(self, key: str, what: str) -> RunFileError:
+        """A mistake at a key."""
+        return RunFileError(f"{self.path}{self._line(key)}: {key}: {what}")
+
+    def _line(self, key):
+        name = re.escape(key.split(".")[-1].split("[")[0])
+        place = re.search(rf"(?m)^\s*\[*[\"']?{name}\b", self.text)
+        return "" if place is None else f", line {self.text[: place.end()].count(chr(10)) + 1}"
+
+    def known(self, found: dict, names, where: str = "") -> None:
+        """Refuse a key that is not one of ``names``, with the nearest of them."""
+        for key in found:
+            if key not in names:
+                close = difflib.get_close_matches(key, names, 1, cutoff=0.5)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                listed = ", ".join(names)
+                raise self.error(
+                    where + key, f"is not a key here{hint} The keys are {listed or 'none'}"
+                )
+
+    def number(self, found, key, default) -> float:
+        """A finite number."""
+        value = found.get(key, default)
+        if value is None:
+            raise self.error(key, f"is missing: add {key} = ... [s], or give --{key}")
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            raise self.error(key, f"is {value!r}; it must be a number [s]")
+        value = float(value) if abs(value) < 1e300 else math.inf
+        if not math.isfinite(value):
+            raise self.error(key, "must be a finite number [s]")
+        return value
+
+
+# ---- TOML ---------------------------------------------------------------------------------------
+
+
+def _toml(file) -> dict:
+    try:
+        found = tomllib.loads(file.text)
+    except (tomllib.TOMLDecodeError, RecursionError) as problem:
+        raise RunFileError(f"{file.path}: not valid TOML: {problem}") from None
+    file.known(found, _KEYS)
+    kinds = [key for key in ("model", "spheres") if key in found]
+    if len(kinds) != 1:
+        raise RunFileError(
+            f"{file.path}: {'one of' if kinds else 'give'} model = ... or spheres = ...: which "
+            "problem is it? `carom models` lists the models; spheres are built by "
+            f"{', '.join(BUILDERS)}"
+        )
+    for name, kind, what in (
+        ("parameters", dict, "a table"),
+        ("record", dict, "a table"),
+        ("walls", list, "an array of tables, [[walls]]"),
+    ):
+        if not isinstance(found.get(name, kind()), kind):
+            raise file.error(name, f"must be {what}")
+    record = found.pop("record", {})
+    file.known(record, _RECORD, "record.")
+    if len(record) > 1:
+        raise file.error("record", f"has {' and '.join(record)}: choose one of them")
+    if not isinstance(record.get("final", False), bool):
+        raise file.error("record.final", "must be true or false")
+    problem = _model(file, found) if kinds == ["model"] else _builder(file, found)
+    return {**found, **record, **problem}
+
+
+def _model(file, found) -> dict:
+    names = list(models.catalogue())
+    name = _choice(file, "model", found.pop("model"), names)
+    if found.pop("walls", None):
+        raise file.error("walls", "belongs to spheres; a model has its own")
+    made = _called(file, getattr(models, name), found.pop("parameters", {}), ())
+    if isinstance(made, models.Problem):
+        return {"problem": made}
+    return {"problem": made.system, "natural_t1": made.t1, "natural_dt": made.dt}
+
+
+def _builder(file, found) -> dict:
+    name = _choice(file, "spheres", found.pop("spheres"), BUILDERS)
+    parameters = found.pop("parameters", {})
+    walls = [_wall(file, k, wall) for k, wall in enumerate(found.pop("walls", []))]
+    builder = getattr(sphere_module, name)
+    if name == "lattice" and "shape" in parameters:
+        shape = parameters["shape"]
+        if not _whole_numbers(shape) or len(shape) not in (2, 3):
+            raise file.error("parameters.shape", f"is {shape!r}; it must be 2 or 3 whole numbers")
+        if math.prod(shape) > _MOST_NUMBERS:
+            raise file.error("parameters.shape", f"is {shape}: more than {_MOST_NUMBERS} spheres")
+    if name == "random" and "dimension" in parameters and parameters["dimension"] not in (2, 3):
+        raise file.error("parameters.dimension", "must be 2 or 3")
+    pile = _called(file, builder, parameters, _OPTIONS)
+    if walls:
+        have = [*pile.walls.walls, *pile.walls.obstacles]
+        pile = _tried(file, "walls", lambda: pile.replaced(walls=[*have, *walls]))
+    return {"problem": pile}
+
+
+def _wall(file, k, wall):
+    where = f"walls[{k}]."
+    if not isinstance(wall, dict):
+        raise file.error("walls", "must be an array of tables, [[walls]]")
+    wall = dict(wall)
+    kind = _choice(file, where + "kind", wall.pop("kind", None), WALLS)
+    made = getattr(wall_kinds, kind)
+    names = list(inspect.signature(made).parameters)
+    file.known(wall, names, where)
+    for name, value in wall.items():
+        _check_numbers(file, where + name, value)
+    wall = {name: np.array(value, float) for name, value in wall.items()}
+    return _tried(file, f"walls[{k}]", lambda: made(**wall))
+
+
+def _choice(file, key, value, names) -> str:
+    if not isinstance(value, str) or value not in names:
+        close = difflib.get_close_matches(str(value), names, 1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise file.error(key, f"is {value!r}; {hint}There are {', '.join(names)}")
+    return value
+
+
+def _called(file, function, parameters, more):
+    """``function(**parameters)``, the names and kinds of the parameters checked first."""
+    signature = inspect.signature(function).parameters
+    names = [n for n, p in signature.items() if p.kind is not p.VAR_KEYWORD]
+    file.known(parameters, [*names, *more], "parameters.")
+    for name, value in parameters.items():
+        default = signature[name].default if name in signature else None
+        _check_kind(file, f"parameters.{name}", value, default)
+    needed = [n for n in names if signature[n].default is inspect.Parameter.empty]
+    for name in needed:
+        if name not in parameters:
+            raise file.error("parameters", f"{name} is missing; {function.__name__} needs it")
+    return _tried(file, "parameters", lambda: function(**parameters))
+
+
+def _check_kind(file, key, value, default):
+    if isinstance(default, bool) != isinstance(value, bool):
+        raise file.error(key, f"is {value!r}; it must be {_kind_of(default)}")
+    if isinstance(default, bool):
+        return
+    if isinstance(default, int | float) and not isinstance(value, int | float):
+        raise file.error(key, f"is {value!r}; it must be a number")
+    if isinstance(default, tuple) and not (
+        isinstance(value, list) and (len(value) == len(default) or len(value) in (2, 3))
+    ):
+        raise file.error(key, f"is {value!r}; it must be a list of {len(default)} numbers")
+    _check_numbers(file, key, value)
+    counted = isinstance(default, int) or key.endswith((".N", ".count"))
+    if counted and isinstance(default, int) and isinstance(value, float):
+        raise file.error(key, f"is {value!r}; it must be a whole number")
+    if counted and np.max(np.asarray(value, float), initial=0.0) > _MOST_NUMBERS:
+        raise file.error(key, f"is {value}: more than {_MOST_NUMBERS}")
+
+
+def _kind_of(default):
+    return "true or false" if isinstance(default, bool) else "a number or a list of numbers"
+
+
+def _whole_numbers(values):
+    return isinstance(values, list) and all(
+        isinstance(v, int) and not isinstance(v, bool) and v > 0 for v in values
+    )
+
+
+def _check_numbers(file, key, value):
+    """Refuse what is not a number or nested lists of numbers."""
+    items = value if isinstance(value, list) else [value]
+    for item in items:
+        if isinstance(item, list):
+            _check_numbers(file, key, item)
+        elif isinstance(item, bool) or not isinstance(item, int | float):
+            raise file.error(key, f"has {item!r}; it must be a number or a list of numbers")
+        elif math.isnan(item) or (isinstance(item, int) and abs(item) > 2**63 - 1):
+            raise file.error(key, f"has {item!r}, which is no number carom can use")
+
+
+def _tried(file, key, make):
+    """What ``make`` returns; whatever goes wrong is a mistake at ``key``."""
+    try:
+        with np.errstate(all="ignore"):
+            return make()
+    except RunFileError:
+        raise
+    except Exception as problem:
+        raise file.error(key, f"{problem or type(problem).__name__}") from None
+
+
+# ---- Python -------------------------------------------------------------------------------------
+
+
+def _python(file) -> dict:
+    """What a Python file defines; it is run."""
+    names: dict[str, Any] = {"__name__": "carom_run", "__file__": str(file.path)}
+    try:
+        exec(compile(file.text, str(file.path), "exec"), names)
+    except SyntaxError as problem:
+        raise RunFileError(f"{file.path}, line {problem.lineno}: {problem.msg}") from None
+    except Exception as problem:
+        line, trace = 0, problem.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == str(file.path):
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        kind = type(problem).__name__
+        raise RunFileError(f"{file.path}, line {line}: {kind}: {problem}") from problem
+    problem = names.get("problem")
+    found = {name: names[name] for name in _VARIABLES if name in names}
+    if isinstance(problem, models.Problem | Spheres):
+        return {"problem": problem, **found}
+    if isinstance(problem, Scene):
+        natural = {"natural_t1": problem.t1, "natural_dt": problem.dt}
+        return {"problem": problem.system, **natural, **found}
+    raise RunFileError(
+        f"{file.path}: problem: {'is missing' if problem is None else f'is {problem!r}'}; define "
+        "problem = ..., a carom.Spheres or what a function of carom.models returns (for equations "
+        "of your own: carom.runfile.problem_of(system, q0=..., v0=...))"
+    )
+
+
+def problem_of(system, *, q0, v0, t0=0.0, t1=None) -> models.Problem:
+    """A problem for ``carom run`` from a System of one's own; it has no exact motion."""
+
+    def unknown(t):
+        raise RunFileError("this problem has no exact motion")
+
+    q0, v0 = (np.atleast_1d(np.asarray(x, float)) for x in (q0, v0))
+    end = t0 + 1.0 if t1 is None else t1
+    return models.Problem(
+        name="problem", system=system, q0=q0, v0=v0, t0=t0, t1=end, exact=unknown, source="none"
+    )

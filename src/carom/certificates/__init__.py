@@ -1,0 +1,1 @@
+"""Is it a solution?  Residuals from the definition."""

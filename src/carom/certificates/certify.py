@@ -1,0 +1,201 @@
+"""Whether a motion is a solution: each clause of the definition, measured on its records.
+
+    M(q) dv = f(t, q, v) dt + sum_i grad g_i dLam_i,      q' = v,      v of bounded variation   (1)
+    g_i(t, q) >= 0,     dLam_i >= 0,     dLam_i = 0 where g_i > 0                               (2)
+    v+ = proj(v-, V) - e proj(v-, N*)   at every impact                                        (3)
+
+(DMP09, Definition 1; several gaps and moving ones as in docs/schemes.md).  With the relative normal
+velocity w = d_t g + grad g . v, the law (3) is, by the conditions of Kuhn and Tucker,
+
+    w_i+ = -e_i w_i-  where gap i pushes,      w_i+ >= -e_i w_i-  where it is closed           (4)
+
+Force, mass, gap and gradient are evaluated here; nothing is taken from the scheme but t, q, v and
+the impulses.  A record holds q, the right limit v, and the impulse lam received since the record
+before.  Over the step from record a to record b, of length h, Dx = x_b - x_a, and M, f, grad g
+stand for the means of both ends.  What is allowed is what a scheme of first order may do: take each
+argument of f, M and grad g anywhere in the step, and find an impact a step early or late.
+docs/certificate.md has the bounds and where they come from.
+"""
+
+import numpy as np
+from jax.core import Tracer
+
+from carom.certificates.certificate import Certificate, Clause
+from carom.certificates.clauses import AT_RECORDS, CLAUSES
+from carom.certificates.measured import Measured, Options, in_chunks, records
+from carom.errors import NonFiniteError, RecordError, ShapeError, TimeError
+from carom.results.solution import scheme_text
+from carom.schemes.event_driven import EventDriven
+from carom.schemes.penalty import Penalty
+from carom.status import name_of
+from carom.worlds.spheres.solution import SpheresSolution
+from carom.worlds.system.system import System
+
+_ROUNDING = 1e-12  # relative
+_LASTS = 4  # resolutions, or steps: a contact longer than this is no impact, and may be cut
+
+
+def certify(
+    sol, system: System | None = None, *, q0=None, v0=None, resolution=None, tolerance=None
+) -> Certificate:
+    """Check a Solution, of any scheme, against the definition of a motion with impacts.
+
+    ``system`` is needed where the solution does not carry it (after vmap, jit or load).  With
+    ``q0``, ``v0`` the first record must follow from these data, through an impact at t0 if v0
+    points out of the admissible set.
+
+    ``resolution`` is the time that a contact with a yielding wall lasts; None is what the scheme
+    says of itself (``Penalty.contact_duration``), and no such time for the others.  Records within
+    a contact are taken together, and a wall may pull on what leaves it.  ``tolerance`` is the
+    relative size of errors that have nothing to do with the step: rounding, or the tolerance of
+    an integrator; None is the larger of 1e-12 and the ``rtol`` of the scheme.
+
+    A run of Spheres is checked by clauses of its own (carom/certify_spheres.py).
+
+    Clauses that need every step are left open (``ok`` is None) where ``sol`` holds fewer records.
+    For a motion from elsewhere see ``certify_arrays``.
+    """
+    if isinstance(sol, SpheresSolution):
+        from carom.certificates.spheres import certify_spheres
+
+        return certify_spheres(sol)
+    if np.ndim(sol.t) != 1:
+        raise RecordError("this is a batch of solutions: index it first, certify(sol[i], system)")
+    system = sol.system if system is None else system
+    if system is None:
+        raise RecordError(
+            "this solution carries no system (functions are lost by vmap, jit and load): "
+            "certify(sol, system)"
+        )
+    resolution, tolerance = _scales(sol.scheme, system, resolution, tolerance)
+    how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
+    options = Options(
+        title=f"{scheme_text(sol.scheme)}, dt = {float(sol.dt):.4g}{how}",
+        sparse_dt=None if sol.velocity_before is not None else float(sol.dt),
+        resolution=resolution,
+        tolerance=tolerance,
+    )
+    return _certificate(system, (sol.t, sol.q, sol.v, sol.impulse), q0, v0, options)
+
+
+def certify_arrays(
+    system: System, t, q, v, impulse=None, *, q0=None, v0=None, resolution=None, tolerance=_ROUNDING
+) -> Certificate:
+    """Check a motion given by its records, dense enough to show every impact.
+
+    ``t`` (n,) does not decrease; ``q`` is (n, d); ``v`` (n, d), right limits; ``impulse`` (n, p),
+    received since the record before, or None for none at all.  Two records at one time are the two
+    sides of a jump.  With a ``resolution`` the walls yield.  The rest is as in ``certify``.
+    """
+    if np.size(t) < 2:
+        raise ShapeError(f"t has shape {np.shape(t)}; a motion has two records or more")
+    resolution = None if resolution is None else float(resolution)
+    options = Options(f"{np.size(t)} records", None, resolution, float(tolerance))
+    return _certificate(system, (t, q, v, impulse), q0, v0, options)
+
+
+def _scales(scheme, system, resolution, tolerance) -> tuple[float | None, float]:
+    """Resolution and tolerance: what was given, or else what the scheme says of itself."""
+    if tolerance is None:  # a loaded file has the text of its scheme, which says nothing
+        integrates = isinstance(scheme, EventDriven | Penalty)
+        tolerance = max(_ROUNDING, float(scheme.rtol)) if integrates else _ROUNDING
+    if resolution is not None or not isinstance(scheme, Penalty):
+        return None if resolution is None else float(resolution), float(tolerance)
+    if any(isinstance(x, Tracer) for x in (scheme.lam, scheme.duration)):
+        raise RecordError(
+            "lam, or the duration of a contact, was an argument of vmap or jit and is not kept: "
+            "certify(sol, system, resolution=duration)"
+        )
+    return float(scheme.contact_duration(system)), float(tolerance)
+
+
+def _certificate(system, arrays, q0, v0, options) -> Certificate:
+    arrays, kept = _checked(system, *arrays), None
+    if options.sparse_dt is None:
+        began = len(arrays[0])
+        arrays = _with_start(system, *arrays, q0, v0)
+        if options.resolution is not None:
+            kept = _kept(system, options.resolution, len(arrays[0]) - began, *arrays)
+    measured = Measured(system, arrays, options, kept)
+    rows = [r for r in CLAUSES if r.name != "passivity" or len(set(measured.e)) <= 1]
+    return Certificate(options.title, tuple(_clause(row, measured) for row in rows))
+
+
+def _clause(row, measured) -> Clause:
+    if measured.sparse_dt is None:
+        return _judged(row, *row.check(measured))
+    if row.name in AT_RECORDS:
+        return _judged(row, *row.check(measured), note="at the records")
+    nan = float("nan")
+    return Clause(row.name, row.formula, row.bound, nan, nan, nan, None, "needs every step")
+
+
+def _judged(row, value, allowed, t, note="") -> Clause:
+    """The worst of a violation and its bound, (n,) or (n, p)."""
+    if not np.size(value):
+        return Clause(row.name, row.formula, row.bound, 0.0, 0.0, float("nan"), True, note)
+    value, allowed = np.reshape(value, (len(t), -1)), np.reshape(allowed, (len(t), -1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(value == 0.0, 0.0, value / allowed)
+    k, i = np.unravel_index(np.argmax(ratio), ratio.shape)
+    return Clause(
+        row.name,
+        row.formula,
+        row.bound,
+        value=float(value[k, i]) + 0.0,  # not -0
+        allowed=float(allowed[k, i]),
+        time=float(t[k]),
+        ok=bool(np.all(value <= allowed)),
+        note=note,
+        t=t,
+        ratio=np.max(ratio, axis=1),
+    )
+
+
+def _checked(system, t, q, v, lam):
+    t, q, v = (np.asarray(a, float) for a in (t, q, v))
+    if t.ndim != 1 or q.ndim != 2 or v.shape != q.shape or len(q) != len(t) or not len(t):
+        raise ShapeError(
+            f"t has shape {t.shape}, q {q.shape}, v {v.shape}; they must be (n,), (n, d), (n, d)"
+        )
+    if np.any(np.diff(t) < 0.0):
+        raise TimeError(f"t decreases after t = {t[np.argmax(np.diff(t) < 0.0)]}: sort the records")
+    p = len(system.gaps(t[0], q[0]))
+    lam = np.zeros((len(t), p)) if lam is None else np.asarray(lam, float)
+    if lam.shape != (len(t), p):
+        raise ShapeError(f"impulse has shape {lam.shape}; for {p} gaps it must be {(len(t), p)}")
+    for name, x in (("t", t), ("q", q), ("v", v), ("impulse", lam)):
+        if not np.all(np.isfinite(x)):
+            raise NonFiniteError(f"{name} is not finite in every record: certify what comes before")
+    return t, q, v, lam
+
+
+def _with_start(system, t, q, v, lam, q0, v0):
+    """With a step of no length at t0, for an impact there: v- is v0, or what lam implies."""
+    if q0 is None and v0 is None and not np.any(lam[0]):
+        return t, q, v, lam
+    q0 = q[0] if q0 is None else np.asarray(q0, float)
+    if v0 is None:
+        at = in_chunks(records, system, (t[:1], q0[None], v[:1], lam[:1]))
+        v0 = v[0] - at.kick[0]
+    start = t[0], q0, np.asarray(v0, float), np.zeros(lam.shape[1])
+    return tuple(np.concatenate([[a], b]) for a, b in zip(start, (t, q, v, lam), strict=True))
+
+
+def _kept(system, resolution, first, t, q, v, lam):
+    """Records at least ``resolution`` apart, not within a contact unless it lasts.
+
+    Those up to ``first``, the sides of an impact at t0, are kept.
+    """
+    gap = in_chunks(records, system, (t, q, v, lam)).gap
+    push = lam != 0.0
+    touching = (gap < 0.0) & (push | np.concatenate([push[1:], push[-1:]]))
+    outside = np.flatnonzero(~np.any(touching, axis=1))
+    kept = list(range(first + 1))
+    while kept[-1] < len(t) - 1:
+        now = kept[-1]
+        early, late = np.searchsorted(t, t[now] + resolution * np.array([1.0, _LASTS]))
+        found = outside[np.searchsorted(outside, max(early, now + 1)) :][:1]
+        last = max(late, now + _LASTS)
+        kept.append(min(found[0] if len(found) else last, last, len(t) - 1))
+    return np.array(kept)

@@ -1,0 +1,237 @@
+"""Whether a motion of spheres is a solution, measured on its records.
+
+    m_i dv_i = (m_i gravity + force_i) dt + sum over contacts of -/+ n dLam                    (1)
+    gap >= 0,     dLam >= 0,     dLam = 0 where the gap is open                                 (2)
+
+Gaps are measured anew from the recorded positions, with a list of pairs of their own; impulses on
+spheres and walls are the scheme's multipliers, and everything else follows from t, x and v.  h is
+the step, tol the length that the pile's tolerance stands for.
+
+Energy, for walls and radii that stay: with u the velocity that moved the spheres and v_f the free
+one, u = proj(v_f) onto a set that contains 0 gives <v_f - u, u> >= 0, so that for e = 0
+
+    T(u) - T(v) <= h f . u - 1/2 |u - v|^2:   no step gains more than the work of the force.    (3)
+"""
+
+import numpy as np
+
+from carom.certificates.certificate import Certificate, Clause
+from carom.certificates.certify import _judged
+from carom.certificates.clauses import Row
+from carom.schemes.maury import Maury
+from carom.schemes.paoli_schatzman import PaoliSchatzman
+from carom.worlds.spheres.solution import SpheresSolution
+from carom.worlds.spheres.world import World
+
+_MARGIN = 2.0
+_ROUNDING = 1e-12
+
+
+def certify_spheres(sol: SpheresSolution) -> Certificate:
+    """Check a run of Spheres, clause by clause."""
+    from carom.kernels.numba.threads import enough_for
+
+    with enough_for(len(sol.pile)):
+        motion = _Motion(sol)
+        clauses = tuple(_clause(row, motion) for row in _CLAUSES)
+    how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g}"
+    return Certificate(f"{sol.scheme} on {sol.pile}, dt = {sol.dt:.4g}{how}", clauses)
+
+
+class _Motion:
+    """A run with what is measured on it: n records."""
+
+    def __init__(self, sol):
+        self.sol, self.pile, self.h = sol, sol.pile, sol.dt
+        self.world = World(sol.pile, sol.dt)
+        self.length = sol.pile.tolerance * sol.pile.smallest
+        self.exact = isinstance(sol.scheme, Maury)
+        self.every_step = bool(np.all(np.diff(sol.steps) == 1))
+        walls = sol.pile.walls
+        self.moving = walls.moving or walls.drifting or callable(sol.pile.radius)
+        self.span = np.diff(sol.t, prepend=sol.t[0])
+        self.speed = np.max(np.linalg.norm(sol.v, axis=2), axis=1)
+        self.weight = float(np.linalg.norm(sol.pile.gravity)) * np.sum(sol.pile.mass)
+
+    def entered(self):
+        """(n,) what a scheme that is not exact may enter: a step at the fastest approach."""
+        if self.exact:
+            return np.full(len(self.sol), 1.6 * self.length)
+        fastest = np.maximum.accumulate(self.speed) + self.h * np.linalg.norm(self.pile.gravity)
+        return _MARGIN * 2.0 * self.h * fastest + self.length
+
+    def staggered(self, mass):
+        """(n - 1,) what the first interval may be off by where velocities are half a step late."""
+        late = isinstance(self.sol.scheme, PaoliSchatzman) * self.h * mass
+        first = np.arange(len(self.sol) - 1) == 0
+        return late * first * np.linalg.norm(self.pile.gravity)
+
+    def overlaps(self):
+        """(n,) the largest overlap at each record, from the positions."""
+        found = []
+        for t, x in zip(self.sol.t, self.sol.x, strict=True):
+            wide = np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
+            found.append(-np.min(self.world.contacts(t, wide).gap, initial=0.0))
+        return np.array(found)
+
+
+def _feasibility(m):
+    return m.overlaps(), m.entered(), m.sol.t
+
+
+def _feasibility_run(m):
+    return m.sol.overlap, m.entered(), m.sol.t
+
+
+def _sign(m):
+    pull = np.array([-np.min(c.impulse, initial=0.0) for c in m.sol.contacts])
+    return pull, np.zeros(len(m.sol)), m.sol.t
+
+
+def _complementarity(m):
+    """A contact that pushes by more than the tolerance is closed, but for how far it slid.
+
+    The tangent of a step and the gap at its end differ by (h |relative v|)^2 / (2 distance) for
+    e = 0; with a bounce, or another scheme, by a step at the relative velocity.
+    """
+    value, allowed = np.zeros(len(m.sol)), np.full(len(m.sol), 1e-300)
+    for k, table in enumerate(m.sol.contacts):
+        if len(table):
+            gap, relative, distance, pushes = _measured(m, k, table)
+            slid = (m.h * relative) ** 2 / (2.0 * distance)
+            if not m.exact or m.pile.restitution > 0.0 or k == 0:
+                g = float(np.linalg.norm(m.pile.gravity))
+                fastest = np.max(m.speed[max(k - 1, 0) : k + 1])
+                slid = 2.0 * m.h * (relative + fastest + m.h * g)
+            bound = _MARGIN * (m.length + slid)
+            ratio = np.where(pushes, np.abs(gap) / bound, 0.0)
+            worst = int(np.argmax(ratio))
+            if pushes[worst]:
+                value[k], allowed[k] = abs(gap[worst]), bound[worst]
+    return value, allowed, m.sol.t
+
+
+def _measured(m, k, table):
+    """Gap, relative speed, distance, and whether it pushes, for the contacts of a record."""
+    x, t, N = m.sol.x[k], m.sol.t[k], len(m.pile)
+    wide = np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
+    bodies, r = m.world.bodies(t, wide), m.world.radii(t)
+    v = np.zeros((len(bodies), x.shape[1]))
+    v[:N] = m.sol.v[k]
+    i, j = table.pairs.T
+    wall = j < 0
+    other = np.where(wall, 0, j)
+    apart = np.linalg.norm(m.world.cell.nearest_image(bodies[other] - bodies[i]), axis=1)
+    gap = apart - r[i] - r[other]
+    if np.any(wall):
+        gap[wall] = _wall_gaps(m, t, wide, i[wall], j[wall])
+    inverse = np.zeros(len(bodies))
+    inverse[:N] = 1.0 / m.pile.mass
+    relative = np.linalg.norm(v[i] - np.where(wall[:, None], 0.0, v[other]), axis=1)
+    diagonal = inverse[i] + np.where(wall, 0.0, inverse[other])
+    pushes = table.impulse * diagonal * m.h > _MARGIN * m.length
+    return gap, relative, np.where(wall, r[i], apart), pushes
+
+
+def _wall_gaps(m, t, x, i, source):
+    from carom.kernels.numba import rows
+
+    kinds, data = m.pile.walls.at(t)
+    gap, i = np.empty(len(i)), i.astype(np.int32)
+    cell = m.world.cell
+    rows.measure(
+        x,
+        m.world.radii(t),
+        i,
+        i,
+        source.astype(np.int32),
+        cell.period,
+        cell.inverse,
+        kinds,
+        data,
+        gap,
+    )
+    return gap
+
+
+def _momentum(m):
+    """Sphere by sphere, over each interval between records."""
+    sol, mass = m.sol, m.pile.mass[None, :, None]
+    gained = mass * np.diff(sol.v, axis=0)
+    given = mass * m.pile.gravity * np.diff(sol.t)[:, None, None] + sol.impulse[1:]
+    found = np.max(np.linalg.norm(gained - given, axis=2), axis=1)
+    size = np.max(mass) * (m.speed[1:] + m.speed[:-1]) + sol.push[1:]
+    allowed = 100.0 * _ROUNDING * size * np.sqrt(np.diff(sol.steps))
+    return found, allowed + m.staggered(np.max(mass)), sol.t[1:]
+
+
+def _momentum_total(m):
+    """Of all spheres together: gravity and walls."""
+    sol = m.sol
+    weight = np.sum(m.pile.mass) * m.pile.gravity
+    residual = np.diff(sol.momentum(), axis=0) - weight * np.diff(sol.t)[:, None]
+    residual += np.sum(sol.wall_impulse[1:], axis=1)
+    size = np.sum(m.pile.mass) * (m.speed[1:] + m.speed[:-1]) + sol.push[1:]
+    allowed = 100.0 * _ROUNDING * size + m.staggered(np.sum(m.pile.mass))
+    return np.linalg.norm(residual, axis=1), allowed, sol.t[1:]
+
+
+def _energy(m):
+    """(3); a bounce may gain a step's worth of the force, a tolerance a little of each impulse."""
+    sol = m.sol
+    gain = np.diff(sol.kinetic_energy()) - sol.work[1:]
+    slack = _MARGIN * sol.push[1:] * m.length / m.h
+    if m.pile.restitution > 0.0 or not m.exact:
+        g = float(np.linalg.norm(m.pile.gravity))
+        slack = slack + _MARGIN * m.h * g * (2.0 * sol.push[1:] + m.weight * np.diff(sol.t))
+        if not m.exact:
+            slack = slack + _MARGIN * m.h * g * np.sum(m.pile.mass) * m.speed.max()
+    size = np.maximum(sol.kinetic_energy()[1:], sol.kinetic_energy()[:-1]) + np.abs(sol.work[1:])
+    return gain, slack + 100.0 * _ROUNDING * size, sol.t[1:]
+
+
+def _kinematics(m):
+    """Dx = h v in the step that ends at a record, and in all of them if all are recorded."""
+    sol = m.sol
+    off = np.max(np.linalg.norm(sol.moved[1:] - m.h * sol.v[1:], axis=2), axis=1)
+    if m.every_step:
+        away = np.diff(sol.x, axis=0) - sol.moved[1:]
+        off = np.maximum(off, np.max(np.linalg.norm(away, axis=2), axis=1))
+    return off, 10.0 * _ROUNDING * (np.max(np.abs(sol.x)) + m.h * m.speed[1:]), sol.t[1:]
+
+
+_AT = "1.6 tol (Maury), or 4 h (|v| + h g)"
+_CLAUSES = [
+    Row(_feasibility, "feasibility", "gap >= 0, at the records", _AT),
+    Row(_feasibility_run, "feasibility, run", "gap >= 0, every step as told by the run", _AT),
+    Row(_sign, "sign", "lam >= 0", "0"),
+    Row(_complementarity, "complementarity", "lam > 0 only if gap = 0", "2 tol + (h v)^2 / r"),
+    Row(_momentum, "momentum", "m Dv = m g Dt + impulse, each sphere", "rounding"),
+    Row(_momentum_total, "momentum, total", "D(sum m v) = weight Dt - on walls", "rounding"),
+    Row(_kinematics, "kinematics", "Dx = h v, the step before a record", "rounding"),
+    Row(_energy, "energy", "DT <= work of the forces", "2 tol / h sum of lam"),
+]
+
+
+def _clause(row, m) -> Clause:
+    open_because = _not_checked(row.name, m)
+    if open_because:
+        nan = float("nan")
+        return Clause(row.name, row.formula, row.bound, nan, nan, nan, None, open_because)
+    return _judged(row, *row.check(m))
+
+
+def _not_checked(name, m):
+    """Why a clause cannot be judged, or nothing."""
+    forced = m.pile.force is not None
+    if name in ("momentum", "momentum, total") and forced:
+        return "the force of the user is not recorded"
+    if name == "momentum, total" and m.pile.walls.obstacles:
+        return "obstacles take momentum"
+    if name == "energy" and m.moving:
+        return "walls or radii that move do work"
+    if name == "energy" and forced and not m.exact:
+        return "the force of the user is not recorded"
+    if name == "kinematics" and (not m.exact or m.pile.restitution > 0.0):
+        return "v is not the velocity that moved x"
+    return ""

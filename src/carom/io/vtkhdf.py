@@ -1,0 +1,529 @@
+"""Runs of spheres on disk: VTKHDF, which ParaView opens, with what is needed to go on.
+
+    /VTKHDF           PolyData, one point a sphere, one time a record (VTKHDF 2.0)
+        Points, PointData/{Velocity, Radius, Moved, Impulse, ContactForce}    N rows a record
+        Steps/{Values, PointOffsets, ...}, attribute NSteps: records that are complete
+    /carom
+        frames        a row a record: step, time, sums since the record before, checksum
+        contacts      a row for each contact that pushed, record after record
+        wall_impulse  (records, W, 3)
+        pile, checkpoint, settings: what the run is, and where it stands (two slots in turn)
+
+A record is written as soon as it is made, and counted last (growing.py): a run that is killed
+leaves a file with all records before, and memory does not grow with their number.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import h5py
+import numpy as np
+
+from carom.errors import RecordError
+from carom.io.growing import Column, GrowingFile, create
+from carom.io.recording import SLOT_HEAD, check_same, hashes, lost_end, newest, said, slot
+from carom.schemes.named import scheme_of_text
+from carom.status import NAMES, Status, name_of
+from carom.worlds.spheres import checkpoint
+from carom.worlds.spheres import walls as wall_kinds
+from carom.worlds.spheres.model import Spheres
+from carom.worlds.spheres.neighbours import Cell
+from carom.worlds.spheres.solution import ContactTable, Frame, SpheresSolution, SphereStats
+
+_FLOAT = np.dtype("<f8")
+_FRAME = np.dtype(
+    [
+        ("step", "<i8"),
+        ("t", "<f8"),  # [s]
+        ("work", "<f8"),  # [J]
+        ("push", "<f8"),  # [kg m/s]
+        ("overlap", "<f8"),  # [m]
+        ("first_contact", "<i8"),  # row of contacts
+        ("contacts", "<i8"),  # rows
+        ("iterations", "<i8"),  # in all, up to here
+        ("residual", "<f8"),  # worst up to here
+        ("rebuilds", "<i8"),  # up to here
+        ("checksum", "<u4"),  # of everything the record wrote
+    ]
+)
+_CONTACT = np.dtype([("pair", "<i4", (2,)), ("impulse", "<f8"), ("normal", "<f8", (3,))])
+_POINT_DATA = {"Velocity": (3,), "Radius": (), "Moved": (3,), "Impulse": (3,), "ContactForce": ()}
+_TOUCHING = 10  # contacts between spheres, per sphere, at most; no packing has 7.5 [1]
+# [1] G. Kuperberg, O. Schramm, Average kissing numbers for non-congruent sphere packings,
+#     Math. Res. Lett. 1 (1994) 339-344: below 14.93 / 2.
+_CHUNK_BYTES = 2**16  # at least, where records are smaller
+_UNFINISHED = -1
+
+
+class Recording:
+    """Where a run of spheres puts its records; the file is open for writing."""
+
+    def __init__(self, path, layout: "_Layout", dt: float):
+        self.path, self.layout, self.dt = os.fspath(path), layout, dt
+        self.file = GrowingFile(path, layout.columns, ("VTKHDF/Steps", "NSteps"))
+        self.count, self.contacts, self.last_step = 0, 0, -1
+
+    @staticmethod
+    def start(path, world, scheme, t0: float, steps: int, marks, description: str) -> "Recording":
+        """A new file."""
+        layout = _Layout(world.pile, len(marks))
+        parts = _parts(world, scheme, t0, steps, marks)
+        settings = {
+            "scheme": str(scheme),
+            "t0": t0,
+            "dt": world.dt,
+            "steps": steps,
+            "parts": parts,
+            "version": 1,
+        }
+        times = t0 + np.array(sorted(marks)) * world.dt
+        with said(path, "begin"):
+            create(path, layout.columns, lambda h5: layout.fill(h5, times, settings, description))
+            return Recording(path, layout, world.dt)
+
+    @staticmethod
+    def resume(path, world, scheme, t0: float, steps: int, marks) -> tuple["Recording", bytes]:
+        """An old file of the same run, and the state it can go on from (empty: from the start)."""
+        layout = _Layout(world.pile, len(marks))
+        with open_file(path) as h5:
+            before = json.loads(h5["carom"].attrs["settings"])["parts"]
+            state, count = _newest(h5)
+            rows = h5["carom/frames"][:count]
+        now = _parts(world, scheme, t0, steps, marks)
+        check_same(path, before, now)
+        with said(path, "go on in"):
+            recording = Recording(path, layout, world.dt)
+        if count:
+            recording.count, recording.last_step = count, int(rows["step"][-1])
+            recording.contacts = int(rows["first_contact"][-1] + rows["contacts"][-1])
+        return recording, state
+
+    def add(self, frame: Frame, run) -> None:
+        """Write a record, and the state of the run that made it."""
+        with said(self.path, f"write record {self.count} (t = {frame.t:g})", self.count):
+            k, N = self.count, len(frame.x)
+            columns = _point_columns(frame, self.dt)
+            contacts = _contact_rows(frame.contacts)
+            checksum = 0
+            for name, values in columns.items():
+                self.file.write(name, k * N, values)
+                checksum = zlib.crc32(values.data, checksum)
+            self._check_room(len(contacts))
+            self.file.write("carom/contacts", self.contacts, contacts)
+            checksum = zlib.crc32(contacts.data, checksum)
+            self._put("carom/wall_impulse", k, _wide(frame.wall_impulse))
+            self._put("carom/frames", k, self._frame_row(frame, run, len(contacts), checksum))
+            self._put("VTKHDF/Steps/Values", k, np.array([frame.t]))
+            self._save_state(k, run)
+            self.contacts += len(contacts)
+            self.count, self.last_step = k + 1, frame.step
+            rows = dict.fromkeys(columns, (k + 1) * N)
+            rows |= {"carom/contacts": self.contacts, "carom/checkpoint": min(k + 1, 2)}
+            self.file.publish(rows, self.count)
+
+    def _check_room(self, new):
+        most = self.file.columns["carom/contacts"].most
+        if self.contacts + new > most:
+            raise RecordError(
+                f"more than {most} contacts to record, over {_TOUCHING} a sphere: the state is not "
+                "one of spheres that touch. Take a smaller dt"
+            )
+
+    def _frame_row(self, frame, run, contacts, checksum):
+        stats = run.iterations, run.residual, run.world.rebuilds
+        sums = frame.work, frame.push, frame.overlap
+        return np.array(
+            [(frame.step, frame.t, *sums, self.contacts, contacts, *stats, checksum)], _FRAME
+        )
+
+    def _put(self, name, k, row):
+        """A row of a dataset that does not grow."""
+        if row.size:
+            self.file.put(self.file.fixed[name] + k * row.nbytes, np.ascontiguousarray(row))
+
+    def _save_state(self, k, run):
+        data = b"" if run.step == 0 else checkpoint.saved(run)  # from 0 one starts anew
+        self.file.write_part("carom/checkpoint", k % 2, slot(k, data))
+
+    def solution(self, run) -> "RecordedSpheres":
+        """What was kept, and how the run ended."""
+        with said(self.path, "end", self.count):
+            self._put("carom/status", 0, np.array([NAMES.index(name_of(run.status))], "<i8"))
+        return RecordedSpheres(self.path, run.world.pile, run.scheme)
+
+    def close(self) -> None:
+        """Release the file."""
+        self.file.close()
+
+
+class _Layout:
+    """The columns of a file, from what is known before a run."""
+
+    def __init__(self, pile: Spheres, records: int):
+        self.pile, self.n, self.N = pile, records, len(pile)
+        self.W = len(pile.walls.at(0.0)[0])
+        obstacles = len(pile.walls.obstacles_at(0.0)[0])
+        touching = self.N * (_TOUCHING + self.W)
+        together = max(1, min(records, _CHUNK_BYTES // (24 * self.N)))  # records of a chunk
+        rows, chunk = records * self.N, together * self.N
+        room = SLOT_HEAD + checkpoint.most_bytes(self.N, obstacles, touching)
+        self.columns = [
+            Column("VTKHDF/Points", _FLOAT, (3,), chunk, rows),
+            *(
+                Column(f"VTKHDF/PointData/{name}", _FLOAT, inner, chunk, rows)
+                for name, inner in _POINT_DATA.items()
+            ),
+            Column("carom/contacts", _CONTACT, (), max(4 * self.N, 1024), records * touching),
+            Column("carom/checkpoint", np.dtype("u1"), (room,), 1, 2),
+        ]
+
+    def fill(self, h5, times, settings, description):
+        """What does not grow."""
+        self._fill_vtk(h5["VTKHDF"], times)
+        group = h5["carom"]
+        group.attrs["settings"] = json.dumps(settings)
+        group["frames"] = np.zeros(self.n, _FRAME)
+        group["status"] = np.array([_UNFINISHED], "<i8")
+        if self.W:
+            group["wall_impulse"] = np.zeros((self.n, self.W, 3))
+        group["description"] = np.frombuffer(description.encode() or b" ", "u1")
+        _save_pile(group.create_group("pile"), self.pile)
+
+    def _fill_vtk(self, group, times):
+        n, N = self.n, self.N
+        group.attrs["Version"] = np.array([2, 0], "<i8")
+        group.attrs.create("Type", b"PolyData", dtype="S8")
+        group["NumberOfPoints"] = np.array([N], "<i8")
+        for kind in ("Vertices", "Lines", "Polygons", "Strips"):
+            points = N if kind == "Vertices" else 0  # each sphere is a vertex, always the same
+            cells = group.create_group(kind)
+            cells["Connectivity"] = np.arange(points, dtype="<i8")
+            cells["Offsets"] = np.arange(points + 1, dtype="<i8")
+            cells["NumberOfCells"] = np.array([points], "<i8")
+            cells["NumberOfConnectivityIds"] = np.array([points], "<i8")
+        steps = group.create_group("Steps")
+        steps.attrs["NSteps"] = np.int64(0)
+        steps["Values"] = times
+        steps["PointOffsets"] = N * np.arange(n, dtype="<i8")
+        steps["PartOffsets"] = np.zeros(n, "<i8")
+        steps["NumberOfParts"] = np.ones(n, "<i8")
+        for name in ("CellOffsets", "ConnectivityIdOffsets"):
+            steps[name] = np.zeros((n, 4), "<i8")
+        for name in _POINT_DATA:
+            steps[f"PointDataOffsets/{name}"] = N * np.arange(n, dtype="<i8")
+
+
+def _point_columns(frame: Frame, dt) -> dict[str, np.ndarray]:
+    """What is written of each sphere, 3 numbers for a vector."""
+    data = {
+        "Velocity": _wide(frame.v),
+        "Radius": np.array(frame.radius, float),
+        "Moved": _wide(frame.moved),
+        "Impulse": _wide(frame.impulse),
+        "ContactForce": _felt(frame.contacts, len(frame.x)),
+    }
+    named = {f"VTKHDF/PointData/{name}": values for name, values in data.items()}
+    return {"VTKHDF/Points": _wide(frame.x), **named}
+
+
+def _felt(table: ContactTable, N) -> np.ndarray:
+    """(N,) [N] the sum of the sizes of the contact forces on each sphere, in the last step."""
+    total = np.zeros(N)
+    for side in (0, 1):
+        body = table.pairs[:, side]
+        mine = (body >= 0) & (body < N)
+        total += np.bincount(body[mine], weights=table.force[mine], minlength=N)
+    return total
+
+
+def _contact_rows(table: ContactTable) -> np.ndarray:
+    rows = np.zeros(len(table), _CONTACT)
+    rows["pair"], rows["impulse"] = table.pairs, table.impulse
+    rows["normal"] = _wide(table.normal)
+    return rows
+
+
+def _wide(x):
+    return np.ascontiguousarray(np.pad(x, ((0, 0), (0, 3 - x.shape[1]))), float)
+
+
+# ---- what a run is ------------------------------------------------------------------------------
+
+
+def _parts(world, scheme, t0, steps, marks) -> dict[str, str]:
+    """A hash of each thing that must be the same for a run to go on."""
+    pile = world.pile
+    functions = sorted(_functions(pile))
+    parts = {
+        "the positions": pile.position,
+        "the velocities": pile.velocity,
+        "the masses": pile.mass,
+        "the radii": pile.radius_at(t0),
+        "the walls": [*pile.walls.at(t0), *pile.walls.obstacles_at(t0)],
+        "gravity": pile.gravity,
+        "the restitution": [pile.restitution],
+        "the period": pile.period,
+        "the tolerance": [pile.tolerance, pile.iterations],
+        "what is a function": functions,
+        "the scheme": [str(scheme)],
+        "t0, t1 or dt": [t0, world.dt, steps],
+        "what is recorded": np.array(sorted(marks)),
+    }
+    return hashes(parts)
+
+
+def _functions(pile: Spheres) -> Iterator[str]:
+    """Names of the arguments of a pile that are functions, which no file can hold."""
+    if callable(pile.radius):
+        yield "radius"
+    if pile.force is not None:
+        yield "force"
+    for k, wall in enumerate([*pile.walls.walls, *pile.walls.obstacles]):
+        yield from (f"walls[{k}].{name}" for name, v in vars(wall).items() if callable(v))
+
+
+def _save_pile(group, pile: Spheres):
+    missing = list(_functions(pile))
+    walls = []
+    for wall in [*pile.walls.walls, *pile.walls.obstacles]:
+        given = {n: v for n, v in vars(wall).items() if not callable(v)}
+        kept = {n: np.asarray(v, float).tolist() for n, v in given.items()}
+        walls.append({"kind": type(wall).__name__, **kept})
+    group.attrs["dimension"] = pile.dimension
+    group.attrs["functions"] = json.dumps(missing)
+    group["walls"] = np.frombuffer(json.dumps(walls).encode(), "u1")
+    for name in ("position", "velocity", "mass", "gravity", "period"):
+        group[name] = getattr(pile, name)
+    group["radius"] = pile.radius_at(0.0)
+    group.attrs["restitution"], group.attrs["tolerance"] = pile.restitution, pile.tolerance
+    group.attrs["iterations"] = pile.iterations
+
+
+def _load_pile(group, path) -> Spheres:
+    missing = json.loads(group.attrs["functions"])
+    if missing:
+        raise RecordError(
+            f"{os.fspath(path)!r} is of spheres with functions, which no file can hold "
+            f"({', '.join(missing)}): give the same Spheres, carom.load(path, pile=...)"
+        )
+    walls = []
+    for wall in json.loads(bytes(group["walls"][:])):
+        kind = getattr(wall_kinds, wall.pop("kind"))
+        walls.append(kind(**{n: np.array(v) for n, v in wall.items()}))
+    given: Any = {n: group[n][:] for n in ("position", "radius", "velocity", "mass", "gravity")}
+    return Spheres(
+        **given,
+        walls=walls,
+        restitution=float(group.attrs["restitution"]),
+        periodic=[p if p > 0.0 else None for p in group["period"][:]],
+        tolerance=float(group.attrs["tolerance"]),
+        iterations=int(group.attrs["iterations"]),
+    )
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def open_file(path) -> Any:
+    """A recording, open for reading; one that was cut off is first cut back to whole records."""
+    name = os.fspath(path)
+    if not os.path.exists(name):
+        raise RecordError(f"there is no file {name!r}")
+    try:
+        _mend(name)
+        file: Any = h5py.File(name, "r", locking=False)
+    except OSError as problem:
+        raise RecordError(f"{name!r} cannot be read as HDF5: {problem}") from None
+    if "carom/frames" not in file or "VTKHDF/Steps" not in file:
+        file.close()
+        raise RecordError(f"{name!r} is not a recording of spheres made by carom")
+    return file
+
+
+def _mend(path: str) -> None:
+    """Cut a file that lost its end back to the records that are whole."""
+    if lost_end(path) is None:
+        return
+    h5: Any = h5py.File(path, "r", locking=False)
+    with h5:
+        if "carom/frames" not in h5:
+            raise RecordError(f"{path!r} was cut off before its first record: nothing is left")
+        count = int(h5["VTKHDF/Steps"].attrs["NSteps"])
+        while count and not _whole(h5, count - 1):
+            count -= 1
+        N, rows = int(h5["VTKHDF/NumberOfPoints"][0]), h5["carom/frames"][:count]
+        contacts = int(rows["first_contact"][-1] + rows["contacts"][-1]) if count else 0
+        columns = _columns_of(h5)
+    file = GrowingFile(path, columns, ("VTKHDF/Steps", "NSteps"))
+    names = ["VTKHDF/Points", *(f"VTKHDF/PointData/{name}" for name in _POINT_DATA)]
+    file.publish(dict.fromkeys(names, count * N) | {"carom/contacts": contacts}, count)
+    file.close()
+
+
+def _columns_of(h5) -> list[Column]:
+    """The columns of a file as they are on disk; how many rows may come is read off its times."""
+    n, N = len(h5["carom/frames"]), int(h5["VTKHDF/NumberOfPoints"][0])
+    W = len(h5["carom/wall_impulse"][0]) if "carom/wall_impulse" in h5 else 0
+    most = {"carom/contacts": n * N * (_TOUCHING + W), "carom/checkpoint": 2}
+    found = []
+    for name in (
+        "VTKHDF/Points",
+        *(f"VTKHDF/PointData/{name}" for name in _POINT_DATA),
+        *most,
+    ):
+        data = h5[name]
+        found.append(
+            Column(name, data.dtype, data.shape[1:], data.chunks[0], most.get(name, n * N))
+        )
+    return found
+
+
+def _whole(h5, k) -> bool:
+    """Whether record k is what was written."""
+    row, N = h5["carom/frames"][k], int(h5["VTKHDF/NumberOfPoints"][0])
+    checksum = 0
+    try:
+        for name in ("VTKHDF/Points", *(f"VTKHDF/PointData/{n}" for n in _POINT_DATA)):
+            checksum = zlib.crc32(h5[name][k * N : (k + 1) * N], checksum)
+        first = row["first_contact"]
+        rows = h5["carom/contacts"][first : first + row["contacts"]]
+    except OSError:
+        return False
+    return zlib.crc32(np.ascontiguousarray(rows).data, checksum) == row["checksum"]
+
+
+def _newest(h5) -> tuple[bytes, int]:
+    """The newest state that is whole, and the number of records up to it."""
+    return newest(h5["carom/checkpoint"], int(h5["VTKHDF/Steps"].attrs["NSteps"]))
+
+
+class Reader:
+    """A recording, read record by record."""
+
+    def __init__(self, path, *, empty: bool = False):
+        """``empty``: whether a file without a record will do."""
+        self.path = os.fspath(path)
+        self.h5: Any = open_file(path)
+        self.settings = json.loads(self.h5["carom"].attrs["settings"])
+        self.N = int(self.h5["VTKHDF/NumberOfPoints"][0])
+        self.dimension = int(self.h5["carom/pile"].attrs["dimension"])
+        self.count = int(self.h5["VTKHDF/Steps"].attrs["NSteps"])
+        self.frames = self.h5["carom/frames"][: self.count]
+        code = int(self.h5["carom/status"][0])
+        self.finished = code != _UNFINISHED
+        self.status = getattr(Status, NAMES[code]) if self.finished else Status.unfinished
+        self.description = bytes(self.h5["carom/description"][:]).decode().strip()
+        self.functions = json.loads(self.h5["carom/pile"].attrs["functions"])
+        if not self.count and not empty:
+            raise RecordError(f"{self.path!r} has no record yet: the run was stopped at its start")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.h5.close()
+
+    def points(self, name: str, k: int) -> np.ndarray:
+        """(N,) or (N, 3): ``Points`` or one of PointData, of record k."""
+        path = "VTKHDF/Points" if name == "Points" else f"VTKHDF/PointData/{name}"
+        return self.h5[path][k * self.N : (k + 1) * self.N]
+
+    def all_points(self, name: str) -> np.ndarray:
+        """(n, N) or (n, N, d), of all records."""
+        path = "VTKHDF/Points" if name == "Points" else f"VTKHDF/PointData/{name}"
+        data = self.h5[path][: self.count * self.N]
+        data = data.reshape(self.count, self.N, *data.shape[1:])
+        return data[..., : self.dimension] if data.ndim == 3 else data
+
+    def contact_rows(self, k: int) -> np.ndarray:
+        """The contacts of record k: pair, impulse, normal."""
+        row = self.frames[k]
+        return self.h5["carom/contacts"][
+            row["first_contact"] : row["first_contact"] + row["contacts"]
+        ]
+
+    def wall_impulse(self) -> np.ndarray:
+        """(n, W, d)."""
+        if "carom/wall_impulse" not in self.h5:
+            return np.zeros((self.count, 0, self.dimension))
+        return self.h5["carom/wall_impulse"][: self.count, :, : self.dimension]
+
+    def pile(self) -> Spheres:
+        """The spheres as they were at the start."""
+        return _load_pile(self.h5["carom/pile"], self.path)
+
+
+class RecordedSpheres(SpheresSolution):
+    """A motion of spheres whose records are in a file; an array is read when it is first used."""
+
+    def __init__(self, path, pile: Spheres | None = None, scheme=None):
+        with Reader(path) as file:
+            rows: Any = file.frames
+            settings = file.settings
+            self.pile = file.pile() if pile is None else pile
+            self.status, self.finished = file.status, file.finished
+        self.path, self.dt = os.fspath(path), settings["dt"]
+        self.scheme = scheme_of_text(settings["scheme"]) if scheme is None else scheme
+        self.t, self.steps = rows["t"].copy(), rows["step"].copy()
+        self.work, self.push = rows["work"].copy(), rows["push"].copy()
+        self.overlap = rows["overlap"].copy()
+        last = rows[-1]
+        self.stats = SphereStats(
+            int(last["step"]),
+            int(last["iterations"]),
+            float(last["residual"]),
+            float(np.max(rows["overlap"])),
+            int(last["rebuilds"]),
+        )
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run reached its end."""
+        return self.finished and self.status is Status.ok
+
+    def __getattr__(self, name):
+        if name not in _READ:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        with Reader(self.path) as file:
+            value = _READ[name](self, file)
+        setattr(self, name, value)
+        return value
+
+    def _tables(self, file) -> list[ContactTable]:
+        d, walls = self.pile.dimension, self.pile.walls
+        cell = Cell(np.zeros(3), np.pad(self.pile.period, (0, 3 - d)), d)
+        tables = []
+        for k, t in enumerate(self.t):
+            obstacles, sizes = walls.obstacles_at(t)
+            x = np.concatenate([file.points("Points", k), obstacles])
+            r = np.concatenate([file.points("Radius", k), sizes])
+            rows = file.contact_rows(k)
+            pairs, normal = rows["pair"].astype(np.int64), rows["normal"]
+            i, wall = pairs[:, 0], pairs[:, 1] < 0
+            across = cell.nearest_image(x[np.where(wall, 0, pairs[:, 1])] - x[i])
+            branch = np.where(wall[:, None], r[i, None] * normal, across)
+            tables.append(
+                ContactTable(
+                    pairs=pairs,
+                    position=(x[i] + r[i, None] * normal)[:, :d],
+                    normal=normal[:, :d],
+                    impulse=rows["impulse"].copy(),
+                    force=rows["impulse"] / self.dt,
+                    branch=branch[:, :d],
+                )
+            )
+        return tables
+
+
+_READ = {
+    "x": lambda sol, file: file.all_points("Points"),
+    "v": lambda sol, file: file.all_points("Velocity"),
+    "moved": lambda sol, file: file.all_points("Moved"),
+    "radius": lambda sol, file: file.all_points("Radius"),
+    "impulse": lambda sol, file: file.all_points("Impulse"),
+    "wall_impulse": lambda sol, file: file.wall_impulse(),
+    "contacts": lambda sol, file: sol._tables(file),
+}

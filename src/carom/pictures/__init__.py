@@ -1,0 +1,1 @@
+"""Plots, animations, the page in the browser."""

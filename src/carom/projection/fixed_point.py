@@ -1,0 +1,95 @@
+"""The fixed point of a force that depends on the velocity it produces."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from carom.projection.metric import solve_dense
+from carom.status import Status, failing, first_failure
+
+_TOLERANCE = 1e-13  # last change, relative to the velocity: some hundred units of rounding
+_TURNS = 400  # enough for a contraction of factor 0.92; a slower one calls for a smaller dt
+_NEWTON_TURNS = 30
+
+
+class Solved(eqx.Module):
+    """x = phi(x), with how it was found."""
+
+    value: Any  # the last phi(x), a Projection or what else has its fields; its point is the answer
+    distance: Array  # () |phi(x) - x| at the last evaluation
+    change: Array  # () the same, relative to |phi(x)| + |x|
+    contraction: Array  # () largest measured ratio of successive changes
+    turns: Array  # () int, evaluations of phi
+    status: Status
+
+
+def fixed_point(phi, guess: Array, *, iterate: bool, newton: bool) -> Solved:
+    """Solve ``x = phi(x).point`` from ``guess``; one evaluation when phi does not depend on x."""
+    if not iterate:
+        value = phi(guess)
+        zero = jnp.zeros(())
+        return Solved(value, zero, zero, zero, jnp.array(0), value.status)
+    solved = _picard(phi, guess)
+    if newton:
+        solved = _newton(phi, solved)
+    failed = failing(~(solved.change <= _TOLERANCE), Status.contraction)
+    status = first_failure(solved.value.status, failed)
+    return eqx.tree_at(lambda s: s.status, solved, status)
+
+
+def _change(value, x):
+    """|phi(x) - x|, and relative to the size of both."""
+    distance = jnp.max(jnp.abs(value.point - x))
+    size = jnp.max(jnp.abs(value.point)) + jnp.max(jnp.abs(x))
+    return distance, distance / jnp.maximum(size, 1e-300)
+
+
+def _blank(phi, x):
+    """What phi returns, as zeros: the loops need its shape before its first evaluation."""
+    blank = jax.tree_util.tree_map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(phi, x))
+    return eqx.tree_at(lambda v: v.point, blank, x)
+
+
+def _picard(phi, guess):
+    """x <- phi(x), given up as soon as a change exceeds the one before it."""
+
+    def unfinished(s):
+        return ~(s.change <= _TOLERANCE) & (s.contraction < 1.0) & (s.turns < _TURNS)
+
+    def turn(s):
+        x = s.value.point
+        value = phi(x)
+        distance, change = _change(value, x)
+        ratio = jnp.where(s.turns > 0, distance / s.distance, 0.0)
+        contraction = jnp.maximum(s.contraction, ratio)
+        return Solved(value, distance, change, contraction, s.turns + 1, Status.ok)
+
+    inf = jnp.array(jnp.inf)
+    start = Solved(_blank(phi, guess), inf, inf, jnp.zeros(()), jnp.array(0), Status.ok)
+    return jax.lax.while_loop(unfinished, turn, start)
+
+
+def _newton(phi, s):
+    """Newton on x - phi(x) = 0; nothing is left to do where Picard has converged."""
+
+    def residual(x):
+        value = phi(x)
+        return value.point - x, value
+
+    def unfinished(loop):
+        s, _, turns = loop
+        return ~(s.change <= _TOLERANCE) & (turns < _NEWTON_TURNS)
+
+    def turn(loop):
+        s, x, turns = loop
+        slope, value = jax.jacfwd(residual, has_aux=True)(x)
+        x1 = x + solve_dense(-slope, value.point - x)
+        found = Solved(value, *_change(value, x), s.contraction, s.turns + 1, s.status)
+        return found, x1, turns + 1
+
+    x = s.value.point
+    start = jnp.where(jnp.all(jnp.isfinite(x)), x, 0.0)
+    return jax.lax.while_loop(unfinished, turn, (s, start, jnp.array(0)))[0]

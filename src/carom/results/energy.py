@@ -1,0 +1,114 @@
+"""Where the energy of a motion comes from and goes to.
+
+    T - T0 = work of the force + work of moving gaps - loss at impacts + error of the scheme    (1)
+
+    force         sum over the steps of f . Dq + 1/4 (v_a DM v_a + v_b DM v_b), f of both ends
+    moving gaps   - sum of lam d_t g
+    loss          - sum over the impacts of lam (w- + w+) / 2, w the relative normal velocity
+
+With a potential U(q) the energy is T + U, and the work that of all other forces.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from carom.certificates.measured import in_chunks
+from carom.errors import RecordError
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The terms of (1) at the records, summed from the first on; None where they are not known."""
+
+    t: np.ndarray  # (n,)
+    kinetic: np.ndarray  # (n,)
+    potential: np.ndarray | None = None  # (n,)
+    work: np.ndarray | None = None  # (n,) of the forces that have no potential
+    moving: np.ndarray | None = None  # (n,) of gaps that move
+    loss: np.ndarray | None = None  # (n,) at impacts
+    measured: bool = True  # False: walls yield, and the loss is what (1) lacks
+
+    @property
+    def total(self) -> np.ndarray:
+        """(n,) kinetic, and potential where it is known."""
+        return self.kinetic if self.potential is None else self.kinetic + self.potential
+
+    @property
+    def error(self) -> np.ndarray | None:
+        """(n,) of the scheme: what (1) lacks."""
+        if self.work is None or self.moving is None or self.loss is None:
+            return None
+        return self.total - self.total[0] - self.work - self.moving + self.loss
+
+
+def energy_budget(sol, system=None) -> Budget:
+    """The budget of a Solution; kinetic and potential alone where not every step was recorded."""
+    sol._need_single("energy_budget")
+    system = sol.system if system is None else system
+    if system is None:
+        raise RecordError(
+            "this solution carries no system (functions are lost by vmap, jit and load), and its "
+            "energy needs the mass: give system="
+        )
+    t, q, v = (np.asarray(x) for x in (sol.t, sol.q, sol.v))
+    at = in_chunks(_at_records, system, (t, q, v))
+    potential = None if system.potential is None else at.potential
+    if sol.velocity_before is None or len(t) < 2:
+        return Budget(t, at.kinetic, potential)
+    over = in_chunks(_over_steps, system, (t[:-1], t[1:], q[:-1], q[1:], v[:-1], v[1:]))
+    work = _summed(over.work + over.inertia)
+    work = work if potential is None else work + potential - potential[0]
+    rate = (at.rate[1:] + at.rate[:-1]) / 2
+    moving = _summed(-np.sum(np.asarray(sol.impulse)[1:] * rate, axis=1))
+    if sol._has_impacts():
+        return Budget(t, at.kinetic, potential, work, moving, _loss(sol, t))
+    known = Budget(t, at.kinetic, potential).total
+    return Budget(t, at.kinetic, potential, work, moving, work + moving - known + known[0], False)
+
+
+def _loss(sol, t):
+    """Of the impacts up to each record; one at t0 is before the first."""
+    table = sol.impacts[sol.impacts.step > 0]
+    each = -0.5 * table.impulse * (table.velocity_before + table.velocity_after)
+    count = np.searchsorted(table.time, t + 1e-9 * float(sol.dt), side="right")
+    return _summed(each)[count]
+
+
+def _summed(x):
+    return np.concatenate([[0.0], np.cumsum(x)])
+
+
+class _At(NamedTuple):
+    kinetic: Any
+    potential: Any
+    rate: Any  # (p,) d_t g
+
+
+class _Over(NamedTuple):
+    work: Any  # f . Dq
+    inertia: Any  # 1/4 (v_a DM v_a + v_b DM v_b)
+
+
+@eqx.filter_jit
+def _at_records(system, arrays):
+    def at(t, q, v):
+        kinetic = system.metric(q).energy(v)
+        return _At(kinetic, system.energy(q, v) - kinetic, system.contacts(t, q).rate)
+
+    return jax.vmap(at)(*arrays)
+
+
+@eqx.filter_jit
+def _over_steps(system, arrays):
+    def over(ta, tb, qa, qb, va, vb):
+        force = (system.forces(ta, qa, va) + system.forces(tb, qb, vb)) / 2
+        Ma, Mb = system.metric(qa), system.metric(qb)
+        inertia = sum(jnp.sum(v * (Mb.apply(v) - Ma.apply(v))) for v in (va, vb)) / 4
+        return _Over(jnp.sum(force * (qb - qa)), inertia)
+
+    return jax.vmap(over)(*arrays)

@@ -1,0 +1,359 @@
+"""What ``solve`` hands back."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from carom.errors import RecordError, TimeError
+from carom.results.impacts import COLUMNS, ImpactLog
+from carom.status import Status, is_ok, name_of, text_of
+
+
+class Stats(eqx.Module):
+    """What was done."""
+
+    steps: Any  # () int, steps that succeeded
+    residual: Any  # () worst measured residual of a projection or fixed point, relative
+    iterations: Any  # () int, of projections and fixed points, in all
+    contraction: Any  # () largest measured contraction factor of a fixed point
+    penetration: Any  # () largest overlap inside a step (Penalty), where the records may miss it
+    fallbacks: Any  # () int, intervals handed to another scheme (EventDriven)
+
+    @staticmethod
+    def start(impact) -> "Stats":
+        """Before the first step, after the impact at t0."""
+        zero, none = jnp.zeros(()), jnp.array(0)
+        return Stats(none, impact.residual, impact.iterations, zero, zero, none)
+
+    def after(self, report, good) -> "Stats":
+        """With one more step."""
+        worst = jnp.maximum(self.residual, report.residual)
+        return Stats(
+            steps=self.steps + good,
+            residual=jnp.where(good, worst, self.residual),
+            iterations=self.iterations + report.iterations,
+            contraction=jnp.maximum(self.contraction, report.contraction),
+            penetration=jnp.maximum(self.penetration, report.penetration),
+            fallbacks=self.fallbacks + report.fallbacks,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where a solution came from: kept beside the arrays, compared by identity."""
+
+    scheme: Any  # the scheme, or its text in a loaded file
+    system: Any = None  # None inside jit or vmap, and in a loaded file
+    impacts: np.ndarray | None = None  # the table, when it was collected during the run
+
+
+class Motion:
+    """What can be asked of a motion, wherever its arrays are: here, or netcdf.RecordedSolution."""
+
+    t: Any
+    q: Any
+    v: Any
+    gap: Any
+    impulse: Any
+    velocity_before: Any
+    velocity_after: Any
+    events: Any
+    stats: Any
+    status: Any
+    dt: Any
+    origin: Any
+
+    @property
+    def scheme(self):
+        """The scheme that made it."""
+        return self.origin.scheme
+
+    @property
+    def system(self):
+        """The System it is a motion of; None after jit, vmap or load."""
+        return self.origin.system
+
+    @property
+    def ok(self) -> bool:
+        """Whether every run reached its end."""
+        return is_ok(self.status)
+
+    @property
+    def impacts(self) -> np.recarray:
+        """The impacts: time, constraint, velocity_before, velocity_after, impulse, step.
+
+        ``sol.impacts.time`` and ``sol.impacts["time"]`` are the same column.
+        """
+        if self.origin.impacts is not None:
+            return self.origin.impacts.view(np.recarray)
+        self._need_single("impacts")
+        t, index = np.asarray(self.t), np.rint((self.t - self.t[0]) / self.dt).astype(int)
+        if not getattr(self.scheme, "rigid", True):
+            raise RecordError(
+                "contacts with a yielding wall last, so there is no table of instants: look at "
+                "sol.impulse, or use another scheme"
+            )
+        if self.velocity_before is None:
+            raise RecordError(
+                "the impacts were not recorded: use Record(), or Record(every=k, impacts=True)"
+            )
+        log = ImpactLog(self.impulse.shape[1])
+        log.feed(
+            index,
+            t,
+            *(np.asarray(a) for a in (self.impulse, self.velocity_before, self.velocity_after)),
+        )
+        return log.table()
+
+    def at(self, t, *, side: str = "right") -> tuple[np.ndarray, np.ndarray]:
+        """(q, v) at the times ``t``: q linear between records, v constant, as in the papers.
+
+        At a recorded time v jumps: ``side="right"`` gives the velocity after it, ``"left"`` before.
+        """
+        self._need_single("at")
+        if side not in ("left", "right"):
+            raise RecordError(f"side is {side!r}; it must be 'left' or 'right'")
+        times, slack = np.asarray(self.t), 1e-9 * float(self.dt)
+        t = np.asarray(t, float)
+        if np.any(t < times[0] - slack) or np.any(t > times[-1] + slack):
+            raise TimeError(f"t = {t} is outside the recorded [{times[0]:g}, {times[-1]:g}]")
+        shift = slack if side == "right" else -slack
+        k = np.clip(np.searchsorted(times, t + shift, side="right") - 1, 0, len(times) - 1)
+        q = np.stack([np.interp(t, times, x) for x in np.asarray(self.q).T], axis=-1)
+        return q, np.asarray(self.v)[k]
+
+    def plot(self, axes=None, kind: str = "time", **options):
+        """A picture; takes and returns Axes.
+
+        kind="time"      position, velocity, gap and impulses against time, on four Axes
+        kind="phase"     velocity against position, impacts marked; ``coordinates=[...]``
+        kind="energy"    energy, work of the force, loss at impacts; ``system=`` after load
+        """
+        from carom.pictures.plot import plot
+
+        return plot(self, axes, kind, **options)
+
+    def energy_budget(self, system=None):
+        """Energy, work and loss at the records (carom.energy.Budget)."""
+        from carom.results.energy import energy_budget
+
+        return energy_budget(self, system)
+
+    def animate(self, path, *, system=None, seconds: float = 8.0) -> None:
+        """Write the motion as a moving picture: .gif, .mp4 (with ffmpeg) or .html."""
+        from carom.pictures.animate import animate_solution
+
+        animate_solution(self, path, system=system, seconds=seconds)
+
+    def to_xarray(self):
+        """The solution as an xarray Dataset with named axes."""
+        import xarray
+
+        batch = [f"member{k}" if k else "member" for k in range(np.ndim(self.t) - 1)]
+        time = [*batch, "time"]
+        fields = {
+            name: ([*time, axis], np.asarray(getattr(self, name)))
+            for name, axis in AXES.items()
+            if getattr(self, name) is not None
+        }
+        if self.events is not None:
+            fields["events"] = ([*time, "event", "field"], np.asarray(self.events))
+        fields |= {
+            f"stats_{name}": (batch, np.asarray(getattr(self.stats, name))) for name in STATS
+        }
+        fields["status"] = (batch, np.asarray(self.status._value))
+        fields["t" if batch else "time"] = (time, np.asarray(self.t))
+        if not batch and self._has_impacts():
+            fields |= {f"impact_{n}": ("impact", self.impacts[n]) for n, _ in COLUMNS}
+        attributes = {
+            "dt": float(np.ravel(self.dt)[0]),
+            "scheme": scheme_text(self.scheme),
+            "status_text": text_of(self.status) if not batch else "",
+        }
+        return xarray.Dataset(fields, attrs=attributes)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write netCDF, which ``carom.load`` and xarray open."""
+        self.to_xarray().to_netcdf(path, engine="h5netcdf")
+
+    def __len__(self) -> int:
+        """The number of recorded times (of members, for a batch)."""
+        return self.t.shape[0]
+
+    def __str__(self) -> str:
+        return summary(self)
+
+    def _repr_html_(self) -> str:
+        from carom.pictures.notebook import summary_html
+
+        return summary_html(str(self))
+
+    def _has_impacts(self) -> bool:
+        try:
+            return self.impacts is not None
+        except RecordError:
+            return False
+
+    def _need_single(self, what):
+        if np.ndim(self.t) > 1:
+            raise RecordError(f"this is a batch of solutions: index it first, sol[i].{what}")
+
+    def _need_batch(self, is_batch):
+        if not is_batch:
+            raise RecordError("this is one solution, not a batch: use sol.q[k], sol.at(t), ...")
+
+
+class Solution(Motion, eqx.Module):
+    """A motion, sampled at the recorded times.  Under vmap every array has a leading axis."""
+
+    t: Any  # (n,)
+    q: Any  # (n, d) position
+    v: Any  # (n, d) velocity, right limit
+    gap: Any  # (n, p) negative means overlap
+    impulse: Any  # (n, p) received since the record before (the step ending at t, if all are kept)
+    velocity_before: Any  # (n, p) relative normal velocity before the reaction of the step ending
+    velocity_after: Any  # at t, and after it; None unless every step was recorded
+    events: Any  # (n, k, 5) impacts located inside the step, padded with -1; None without them
+    stats: Stats
+    status: Status
+    dt: Any  # () the step that was used
+    origin: Origin = eqx.field(static=True)
+
+    def __getitem__(self, member) -> "Solution":
+        """One member of a batch."""
+        self._need_batch(np.ndim(self.t) > 1)
+        if isinstance(member, int) and not -len(self) <= member < len(self):
+            raise IndexError(f"member {member} of a batch of {len(self)}")
+        return jax.tree_util.tree_map(lambda a: a[member], self)
+
+    def __repr__(self) -> str:
+        return f"<Solution of {self.scheme}: t {self.t.shape}, q {self.q.shape}, {self.status}>"
+
+
+AXES = {
+    "q": "coordinate",
+    "v": "coordinate",
+    "gap": "constraint",
+    "impulse": "constraint",
+    "velocity_before": "constraint",
+    "velocity_after": "constraint",
+}
+STATS = ("steps", "residual", "iterations", "contraction", "penetration", "fallbacks")
+
+
+def load(path: str | os.PathLike, *, pile=None) -> Any:
+    """A solution saved by ``sol.save``; its ``system`` is None, for functions are not saved.
+
+    A recording made as a run went too, whole or as far as it got; ``pile`` is needed where Spheres
+    have functions (walls or radii that move, a force).
+    """
+    if str(path).endswith(".vtkhdf"):
+        from carom.io.vtkhdf import RecordedSpheres
+
+        return RecordedSpheres(path, pile)
+    from carom.io.netcdf import RecordedSolution, is_recording
+
+    if is_recording(path):
+        return RecordedSolution(path)
+    import xarray
+
+    with xarray.open_dataset(path, engine="h5netcdf") as data:
+        data.load()
+    missing = {"q", "v", "gap", "status"} - set(data.variables)
+    if missing:
+        raise RecordError(
+            f"{os.fspath(path)!r} is not a solution saved by carom: it has no {sorted(missing)}"
+        )
+    status = jax.tree_util.tree_unflatten(
+        jax.tree_util.tree_structure(Status.ok), [jnp.asarray(data["status"].values)]
+    )
+    impacts = None
+    if "impact_time" in data:
+        impacts = np.zeros(data.sizes["impact"], COLUMNS)
+        for name, _ in COLUMNS:
+            impacts[name] = data[f"impact_{name}"].values
+    return Solution(
+        t=data["time" if "time" in data.variables else "t"].values,
+        **{name: data[name].values if name in data else None for name in AXES},
+        events=data["events"].values if "events" in data else None,
+        stats=Stats(*(data[f"stats_{name}"].values[()] for name in STATS)),
+        status=status,
+        dt=np.full(data["status"].shape, data.attrs["dt"])[()],
+        origin=Origin(scheme=data.attrs["scheme"], impacts=impacts),
+    )
+
+
+def scheme_text(scheme) -> str:
+    """The scheme as one would write it."""
+    if isinstance(scheme, str):
+        return scheme
+
+    def plain(x):  # a number that was an argument of vmap or jit is not known any more
+        return x.item() if eqx.is_array(x) and not isinstance(x, Tracer) else x
+
+    return str(jax.tree_util.tree_map(plain, scheme))
+
+
+def summary(sol: Motion) -> str:
+    """What was done and how well it holds, measured from the solution itself."""
+    if np.ndim(sol.t) > 1:
+        good = np.count_nonzero(np.asarray(sol.status == Status.ok))
+        what = f"a batch of {len(sol)} runs, {good} of them ok; sol[i] is one"
+        return f"{scheme_text(sol.scheme)}: {what}"
+    gap, impulse = np.asarray(sol.gap), np.asarray(sol.impulse)
+    lines = [
+        f"{scheme_text(sol.scheme)}: {int(sol.stats.steps)} steps of {float(sol.dt):.6g} "
+        f"to t = {sol.t[-1]:.6g}, {name_of(sol.status)}",
+    ]
+    if gap.size:
+        lines += [
+            f"  smallest gap            {gap.min():+.3e}   (admissible: >= 0)",
+            f"  smallest impulse        {impulse.min():+.3e}   (a contact only pushes: >= 0)",
+            f"  total impulse           {impulse.sum():.6g}",
+        ]
+    lines.append(
+        f"  worst projection        {float(sol.stats.residual):.3e}   (relative KKT residual)"
+    )
+    lines += _inside_lines(sol)
+    if sol._has_impacts():
+        lines += _impact_lines(sol)
+    return "\n".join(lines)
+
+
+def _inside_lines(sol):
+    """What happened between the records."""
+    lines, stats = [], sol.stats
+    if stats.penetration > 0.0:
+        lines = [
+            f"  largest penetration     {float(stats.penetration):.3e}   (the wall yields)",
+            f"  steps of the method     {int(stats.iterations)}",
+        ]
+    if stats.fallbacks > 0:
+        lines.append(
+            f"  handed to Maury()       {int(stats.fallbacks)} of the steps: their impacts "
+            "accumulate over several gaps in turn; of first order there"
+        )
+    return lines
+
+
+def _impact_lines(sol):
+    impacts = sol.impacts
+    lines = [f"  impacts                 {len(impacts)}"]
+    if sol.system is None or not len(impacts):
+        return lines
+    e = np.asarray(sol.system.restitutions(sol.gap.shape[1]))[impacts.constraint]
+    fault = np.abs(impacts.velocity_after + e * impacts.velocity_before)
+    fastest = np.max(np.abs(impacts.velocity_before))
+    hardest = np.argmax(np.abs(impacts.velocity_before))
+    ratio = -impacts.velocity_after[hardest] / impacts.velocity_before[hardest]
+    return [
+        *lines,
+        f"  hardest impact          {fastest:.6g} in, {ratio:.6g} of it out (e = {e[hardest]:g})",
+        f"  restitution law         {np.max(fault):.3e}   (worst |after + e before|, gap by gap)",
+    ]

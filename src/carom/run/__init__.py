@@ -1,0 +1,1 @@
+"""From a call of solve to its records."""

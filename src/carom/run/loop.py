@@ -1,0 +1,255 @@
+"""The compiled loop: initial data, one step, and a piece of a run with its records."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from carom.derivatives import no_derivative_where
+from carom.results.solution import Stats
+from carom.run.checks import check_shapes
+from carom.schemes.scheme import Report, Scheme, State, rebound
+from carom.status import Status, failing, first_failure
+from carom.worlds.system.system import Contacts, System
+
+EVENT_FIELDS = 5  # time, gap, normal velocity before and after, impulse
+
+# A gap within this of zero, relative to the size of its terms, is closed in the initial data.
+_CLOSED = 1e-10
+
+
+class Run(eqx.Module):
+    """What is fixed during a run."""
+
+    system: System
+    scheme: Scheme
+    t0: Array  # ()
+    dt: Array  # ()
+
+    def time(self, steps: Array) -> Array:
+        """t0 + steps dt: not a sum of dt, which drifts."""
+        return self.t0 + steps * self.dt
+
+
+class Carry(eqx.Module):
+    """What goes round the loop."""
+
+    step: Array  # () int, the same for every member of a batch
+    state: State
+    impulse: Array  # (p,) since the last record
+    stats: Stats
+    status: Status
+
+    def without_impulse(self) -> "Carry":
+        """After a record."""
+        return eqx.tree_at(lambda c: c.impulse, self, jnp.zeros_like(self.impulse))
+
+
+# A record is one row, q, v, gap, impulse side by side: a single write in the compiled loop.  Where
+# every step is kept, the normal velocities before and after its reaction follow.
+
+
+FIELDS = (
+    "q",
+    "v",
+    "gap",
+    "impulse",
+    "velocity_before",
+    "velocity_after",
+    "events",
+)
+
+
+def split_rows(rows, d: int, p: int):
+    """The FIELDS (the last three None where they were not kept)."""
+    ends = [d, 2 * d, 2 * d + p, 2 * d + 2 * p, 2 * d + 3 * p, 2 * d + 4 * p]
+    parts = [rows[:, a:b] for a, b in zip([0, *ends], ends, strict=False)]
+    if rows.shape[1] < ends[-1]:
+        return [*parts[:4], None, None, None]
+    count = (rows.shape[1] - ends[-1]) // EVENT_FIELDS
+    events = rows[:, ends[-1] :].reshape(rows.shape[0], count, EVENT_FIELDS)
+    return [*parts, events if count else None]
+
+
+def full_width(scheme: Scheme, d: int, p: int) -> int:
+    """The length of a row of a step recorded in full."""
+    return 2 * d + 4 * p + EVENT_FIELDS * scheme.events_per_step
+
+
+class Start(eqx.Module):
+    """The initial data as the system sees them."""
+
+    carry: Carry
+    row: Array  # the full record at t0, with v the right limit
+    contacts: Contacts
+    tolerance: Array  # (p,) below which a gap counts as closed
+    force: Array  # (d,)
+    mass: Array | None  # mass(q0), when it is a function
+
+
+def begin(run: Run, q0: Array, v0: Array) -> Start:
+    """Initial data, through an impact at t0 when v0 points out of K."""
+    system, t0, e = run.system, run.t0, run.system.restitution
+    check_shapes(system, t0, q0, v0)  # once: it is not part of the compiled program
+    metric, contacts = system.metric(q0), system.contacts(t0, q0)
+    size = jnp.abs(contacts.rows) @ jnp.abs(q0) + jnp.abs(contacts.rate * t0)
+    tolerance = _CLOSED * (size + 1e-4)
+    closed = contacts.gap <= tolerance
+    if run.scheme.differentiable:
+        q, impact = _impact_at_start(system, t0, q0, v0, contacts, closed)
+    else:
+        q, impact = q0, rebound(system, metric, contacts, v0, closed)
+    carry = Carry(
+        step=jnp.array(0),
+        state=run.scheme.start(system, t0, q, impact.point, run.dt),
+        impulse=impact.multipliers,
+        stats=Stats.start(impact),
+        status=first_failure(
+            failing(jnp.any((e < 0.0) | (e > 1.0)), Status.restitution),
+            failing(~(jnp.all(jnp.isfinite(q0)) & jnp.all(jnp.isfinite(v0))), Status.nonfinite),
+            failing(jnp.any(contacts.gap < -tolerance), Status.outside),
+            contacts.status(metric, closed, impact.point),
+            impact.status,
+        ),
+    )
+    # a member that fails here keeps what it was given
+    good = carry.status == Status.ok
+    v = jnp.where(good, impact.point, v0)
+    blow = jnp.where(good, impact.multipliers, 0.0)
+    kept = jax.tree_util.tree_map(lambda x: jnp.where(good, x, jnp.zeros_like(x)), carry.state)
+    kept = State(t0, jnp.where(good, kept.q, q0), jnp.where(good, kept.v, v0), kept.memory)
+    carry = eqx.tree_at(lambda c: (c.state, c.impulse), carry, (kept, blow))
+    carry = jax.tree_util.tree_map(lambda x: jax.lax.convert_element_type(x, x.dtype), carry)
+    before, after = contacts.velocity(v0), contacts.velocity(v)
+    return Start(
+        carry=carry,
+        row=_start_row(run, q0, v, contacts.gap, blow, before, after),
+        contacts=contacts,
+        tolerance=tolerance,
+        force=system.forces(t0, q0, v0),
+        mass=None if not callable(system.mass) else system.mass(q0),
+    )
+
+
+def _impact_at_start(system, t0, q0, v0, contacts, closed):
+    """Position and impact at t0, with the derivative of an impact that q0 moves to t0 + shift.
+
+    In value the shift is zero; a q0 that moves off the gap meets it that much later.
+    """
+    w = contacts.velocity(v0)
+    hit = closed & (w < 0.0)
+    moved = contacts.gap - jax.lax.stop_gradient(contacts.gap)
+    shift = jnp.sum(jnp.where(hit, -moved / jnp.where(hit, w, 1.0), 0.0))
+    shift = no_derivative_where(jnp.sum(hit) > 1, shift)
+    q, v = q0 + shift * v0, v0 + shift * system.acceleration(t0, q0, v0)
+    found = rebound(system, system.metric(q), system.contacts(t0 + shift, q), v, closed)
+    v = found.point - shift * system.acceleration(t0, q0, found.point)
+    return q - shift * found.point, eqx.tree_at(lambda f: f.point, found, v)
+
+
+def _start_row(run, *parts):
+    """The record at t0; no event lies inside it."""
+    row = jnp.concatenate(parts)
+    return jnp.pad(row, (0, EVENT_FIELDS * run.scheme.events_per_step), constant_values=-1.0)
+
+
+def one_step(run: Run, carry: Carry) -> tuple[Carry, Report]:
+    """Advance by one step; a failed run keeps its last good state."""
+    new, report = run.scheme.step(run.system, carry.state, run.dt)
+    good = (carry.status == Status.ok) & (report.status == Status.ok)
+    step = carry.step + 1
+    state = jax.tree_util.tree_map(lambda new, old: jnp.where(good, new, old), new, carry.state)
+    carry = Carry(
+        step=step,
+        state=State(run.time(step), state.q, state.v, state.memory),
+        impulse=carry.impulse + jnp.where(good, report.impulse, 0.0),
+        stats=carry.stats.after(report, good),
+        status=first_failure(carry.status, report.status),
+    )
+    return carry, report
+
+
+def advance_each(run: Run, carry: Carry, steps, capacity: int):
+    """Through ``steps`` steps, each recorded in full.
+
+    Returns the carry and the rows, (capacity, 2 d + 4 p), of which the first ``steps`` count.
+    """
+
+    def keep(r, loop):
+        carry, report = one_step(run, loop[0])
+        state = carry.state
+        gap = run.system.gaps(state.t, state.q)
+        good = carry.status == Status.ok
+        before, after = (jnp.where(good, x, 0.0) for x in (report.before, report.after))
+        row = [state.q, state.v, gap, carry.impulse, before, after]
+        if report.events is not None:
+            row.append(jnp.where(good, jnp.ravel(report.events), -1.0))
+        return carry.without_impulse(), _written(loop[1], row, r)
+
+    width = full_width(run.scheme, carry.state.q.shape[0], carry.impulse.shape[0])
+    return jax.lax.fori_loop(0, steps, keep, (carry, jnp.zeros((capacity, width))))
+
+
+def advance(run: Run, carry: Carry, strides, fractions, turns, capacity: int, records=None):
+    """Through ``turns`` turns, the r-th of ``strides[r]`` steps and with a record at its end.
+
+    With ``fractions`` a record lies that far into the step that follows, where q is linear.  With
+    ``records`` the turns from there on are on the way to a record that a later piece makes.
+    Returns the carry and the rows, (capacity, 2 d + 2 p), of which those of the records count.
+    """
+
+    def keep(r, loop):
+        carry = jax.lax.fori_loop(0, strides[r], lambda _, c: one_step(run, c)[0], loop[0])
+        t, q = carry.state.t, carry.state.q
+        if fractions is not None:
+            ahead, _ = one_step(run, carry)
+            t, q = t + fractions[r] * run.dt, q + fractions[r] * (ahead.state.q - q)
+        row = [q, carry.state.v, run.system.gaps(t, q), carry.impulse]
+        kept = True if records is None else r < records
+        left = jnp.where(kept, 0.0, carry.impulse)
+        carry = eqx.tree_at(lambda c: c.impulse, carry, left)
+        return carry, _written(loop[1], row, r)
+
+    width = 2 * carry.state.q.shape[0] + 2 * carry.impulse.shape[0]
+    return jax.lax.fori_loop(0, turns, keep, (carry, jnp.zeros((capacity, width))))
+
+
+def _written(rows, row, r):
+    return jax.lax.dynamic_update_slice(rows, jnp.concatenate(row)[None], (r, 0))
+
+
+class _Apart(eqx.Module):
+    """A force that the compiler evaluates once a step.
+
+    On the CPU, XLA copies cheap-looking producers into the loop over each of the step's results: a
+    batch would evaluate its force some seven times.  It does not look through a condition, and
+    this one it cannot decide.  (benchmarks/speed.py, batch)
+
+    ``alive`` is a number, positive when the program runs, that is the same for every member;
+    without it the time takes its place, which does not do where members have times of their own.
+    """
+
+    force: Callable
+    alive: Array | None = None
+
+    def __call__(self, t, q, v):
+        def evaluated(t, q, v):
+            return jnp.reshape(jnp.asarray(self.force(t, q, v), float), q.shape)
+
+        def guarded(t, q, v):
+            runs = t > -jnp.inf if self.alive is None else self.alive > 0.0
+            return jax.lax.cond(runs, evaluated, lambda t, q, v: jnp.zeros_like(q), t, q, v)
+
+        return jax.lax.platform_dependent(t, q, v, cpu=guarded, default=evaluated)
+
+
+def with_force_apart(system: System, alive: Array | None = None) -> System:
+    """The same system, for a batch."""
+    return eqx.tree_at(lambda s: s.force, system, _Apart(system.force, alive))
+
+
+begin_compiled = eqx.filter_jit(begin)
+advance_compiled = eqx.filter_jit(advance)
+advance_each_compiled = eqx.filter_jit(advance_each)

@@ -1,0 +1,1 @@
+"""What is moved: systems of equations, and many bodies."""

@@ -1,0 +1,1 @@
+"""Spheres and their walls."""

@@ -1,0 +1,54 @@
+"""All that the rest of a run depends on, as arrays: with it a run goes on bit for bit.
+
+Taken at a record, where the sums between records start anew.  The list of near pairs follows from
+the positions it was made at; multipliers of the last step are the first guess of the next.
+"""
+
+import io
+
+import numpy as np
+
+from carom.schemes.scheme import State
+from carom.worlds.spheres.neighbours import PairList
+
+
+def most_bytes(spheres: int, obstacles: int, contacts: int) -> int:
+    """How long ``saved`` can be."""
+    return 8192 + 48 * spheres + 32 * (spheres + obstacles) + 16 * contacts
+
+
+def saved(run) -> bytes:
+    """The state of a run of spheres."""
+    world, buffer = run.world, io.BytesIO()
+    pairs = world._pairs
+    pair, wall = np.flatnonzero(world._pair_guess), np.flatnonzero(world._wall_guess)
+    np.savez(
+        buffer,
+        counts=[run.step, run.iterations, world.rebuilds],
+        worst=[run.residual, run.overlap],
+        q=run.state.q,
+        v=run.state.v,
+        list_x=pairs.x,
+        list_radius=pairs.radius,
+        list_skin=pairs.skin,
+        pair=pair,
+        pair_guess=world._pair_guess[pair],
+        wall=wall,
+        wall_guess=world._wall_guess.ravel()[wall],
+    )
+    return buffer.getvalue()
+
+
+def restore(run, data: bytes) -> None:
+    """Put a run where it was."""
+    world = run.world
+    with np.load(io.BytesIO(data)) as found:
+        step, run.iterations, world.rebuilds = (int(n) for n in found["counts"])
+        run.residual, run.overlap = (float(x) for x in found["worst"])
+        skin = float(found["list_skin"])
+        world._pairs = PairList(found["list_x"], found["list_radius"], skin, world.cell, world.N)
+        world._pair_guess = np.zeros(len(world._pairs.second))
+        world._pair_guess[found["pair"]] = found["pair_guess"]
+        world._wall_guess[:] = 0.0
+        world._wall_guess.ravel()[found["wall"]] = found["wall_guess"]
+        run.step, run.state = step, State(run.t0 + step * world.dt, found["q"], found["v"])

@@ -1,0 +1,64 @@
+"""The gaps within reach of a step, linearised."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from carom.status import Status
+
+
+@dataclass(eq=False)
+class Contacts:
+    """p rows; row k is the gap between body i and body j, or wall -1 - source."""
+
+    i: np.ndarray  # (p,) int
+    j: np.ndarray  # (p,) int; the body after the last for a wall
+    source: np.ndarray  # (p,) int, place in the list of pairs, or -1 - wall
+    normal: np.ndarray  # (p, 3) unit, from i to j
+    gap: np.ndarray  # (p,) [m], negative means overlap
+    start: np.ndarray  # (S + 1,) int, where the rows of each slab start
+    bodies: int  # spheres, obstacles and the body of the walls
+    guess: np.ndarray  # (p,) multipliers of the step before, an impulse [kg m/s]
+    measure_rate: Any = field(repr=False)  # gives (p,) d gap / dt at fixed positions [m/s]
+    _rate: Any = None
+
+    @property
+    def rate(self) -> np.ndarray:
+        """(p,) d_t gap: radii that grow, walls and obstacles that move [m/s]."""
+        if self._rate is None:
+            self._rate = self.measure_rate(self)
+        return self._rate
+
+    def velocity(self, v: np.ndarray) -> np.ndarray:
+        """(p,) d_t gap + grad gap . v, the relative normal velocity; negative means approaching."""
+        from carom.kernels.numba import rows
+
+        w = np.empty(len(self.gap))
+        rows.relative_velocity(self.i, self.j, self.normal, self.spread(v), w)
+        return w + self.rate
+
+    def spread(self, v: np.ndarray) -> np.ndarray:
+        """(bodies, 3) velocities with those of what no row can move, 0."""
+        wide = np.zeros((self.bodies, 3))
+        wide[: len(v)] = v
+        return wide
+
+    def chosen(self, active: np.ndarray) -> "Contacts":
+        """The rows where ``active`` is True."""
+        counted = np.concatenate([[0], np.cumsum(active)])
+        return replace(
+            self,
+            i=self.i[active],
+            j=self.j[active],
+            source=self.source[active],
+            normal=self.normal[active],
+            gap=self.gap[active],
+            start=counted[self.start],
+            guess=self.guess[active],
+            _rate=None if self._rate is None else self._rate[active],
+        )
+
+    def status(self, metric, active, point) -> Any:
+        """What can be wrong with the data of a step."""
+        return Status.ok if np.all(np.isfinite(point)) else Status.nonfinite

@@ -1,0 +1,173 @@
+"""The list of near pairs, kept from step to step and made anew when it must be."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from carom.errors import ShapeError
+
+_SLABS = 64  # at most; pieces of space that are swept side by side
+_SLAB_BODIES = 32  # at least, on average: below this a slab is not worth its bookkeeping
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Periodic directions: ``period`` is 0 where space does not repeat, ``low`` where it starts."""
+
+    low: np.ndarray  # (3,) [m]
+    period: np.ndarray  # (3,) [m]
+    dimension: int
+
+    @property
+    def inverse(self) -> np.ndarray:
+        """(3,) 1 / period, 0 where space does not repeat."""
+        return np.divide(1.0, self.period, out=np.zeros(3), where=self.period > 0.0)
+
+    def room(self, radius: float) -> float:
+        """The widest skin with which a pair still has one nearest image."""
+        return np.min(self.period[self.period > 0.0], initial=np.inf) / 2.0 - 2.0 * radius
+
+    def nearest_image(self, d: np.ndarray) -> np.ndarray:
+        """The shortest of the images of differences d, (..., 3)."""
+        return d - self.period * np.rint(d * self.inverse)
+
+
+class PairList:
+    """Pairs within R_i + R_j + skin of each other at one time (its kernels, (1))."""
+
+    def __init__(self, x, radius, skin, cell: Cell, free: int):
+        """``x`` (B, 3), ``radius`` (B,); bodies from ``free`` on are obstacles."""
+        from carom.kernels.numba import neighbours
+
+        x, radius = np.array(x, float), np.array(radius, float)
+        self.x, self.radius, self.skin, self.free = x, radius, float(skin), free
+        level = _levels(radius)
+        members = np.bincount(level)
+        largest = np.array([radius[level == k].max(initial=0.0) for k in range(len(members))])
+        width, counts, box = _cells(2.0 * largest + skin, cell)
+        mask = (1 << max(4, int(2 * len(x) - 1).bit_length())) - 1
+        first, order, cells = neighbours.sort_into_cells(
+            x, level, box[0], box[1], counts, width, mask
+        )
+        self.start, self.second = neighbours.find_pairs(
+            x[order], radius[order], order, cells, first, mask, members, counts, box, skin, free
+        )
+        bodies = np.arange(len(x), dtype=np.int32)
+        self.first = np.repeat(bodies, np.diff(self.start))
+        self.slabs = _Slabs(self, cell, 2.0 * largest[0] + skin)
+
+    def carried(self, old: "PairList | None", value: np.ndarray) -> np.ndarray:
+        """(p,) what ``value`` says of each pair in the old list; 0 for a pair that is new."""
+        from carom.kernels.numba import neighbours
+
+        new = np.zeros(len(self.second))
+        if old is not None:
+            neighbours.carry_over(old.start, old.second, value, self.start, self.second, new)
+        return new
+
+    def farthest(self, x, u, h, radius) -> float:
+        """How far a body has gone since the list was made, with what is left of the skin.
+
+        |x - y| + h |u| + growth, the largest; the list is good while it is at most skin / 2.
+        """
+        from carom.kernels.numba import neighbours
+
+        return neighbours.farthest(x, self.x, u, h, radius, self.radius)
+
+
+class _Slabs:
+    """Slices of space, such that a pair lies in one of them or in two that are neighbours."""
+
+    def __init__(self, pairs: PairList, cell: Cell, reach: float):
+        x, free = pairs.x, pairs.free
+        axis = _axis(x[:free], cell)
+        slab, count = _sliced(x[:, axis], free, cell.low[axis], cell.period[axis], reach)
+        first, second = slab[pairs.first], slab[pairs.second]
+        # of an obstacle, which no row moves, the slab does not matter
+        first = np.where(pairs.first < free, first, second)
+        second = np.where(pairs.second < free, second, first)
+        lower = np.minimum(first, second)
+        lower = np.where(np.abs(first - second) > 1, count - 1, lower)  # round the period
+        # Within a slab in no order: rows in a row that share a body would wait for each other.
+        mixed = _mixed(len(lower))
+        self.pair_of = mixed[np.argsort(lower[mixed].astype(np.int16), kind="stable")]
+        self.pair_start = _running(np.bincount(lower, minlength=count))
+        self.body_of = np.argsort(slab[:free], kind="stable").astype(np.int32)
+        self.body_start = _running(np.bincount(slab[:free], minlength=count))
+
+
+def _mixed(count):
+    """0, s, 2 s, ... modulo ``count``: each place once, those that follow each other far apart."""
+    stride = max(1, int(0.618 * count))
+    while math.gcd(stride, count) > 1:
+        stride += 1
+    return (np.arange(count, dtype=np.int64) * stride % max(count, 1)).astype(np.int32)
+
+
+def _axis(x, cell):
+    """The direction to slice: a long one, along which bodies that follow each other lie close.
+
+    Then a slab is one piece of memory, and threads do not write into each other's cache lines.
+    """
+    extent = np.where(cell.period > 0.0, cell.period, np.ptp(x, axis=0))
+    hop = np.mean(np.abs(cell.nearest_image(np.diff(x, axis=0))), axis=0) if len(x) > 1 else extent
+    return int(np.argmin(np.where(extent >= 0.5 * np.max(extent), hop, np.inf)))
+
+
+def _sliced(x, free, low, period, reach):
+    """The slab of each body (B,) and the number of slabs, each at least ``reach`` wide."""
+    extent = period if period > 0.0 else np.ptp(x[:free])
+    low = low if period > 0.0 else np.min(x[:free])
+    count = int(min(extent / reach, 1e6)) if reach > 0.0 else 1
+    if count < 2:
+        return np.zeros(len(x), np.int64), 1
+    place = (x - low) / extent
+    place = place - np.floor(place) if period > 0.0 else place
+    fine = np.clip((place * count).astype(np.int64), 0, count - 1)
+    filled = np.cumsum(np.bincount(fine[:free], minlength=count))
+    share = max(free / _SLABS, _SLAB_BODIES)
+    _, merged = np.unique((filled - 1) // share, return_inverse=True)
+    merged = np.maximum(merged, 0)
+    slabs = int(merged[-1]) + 1
+    if period > 0.0 and slabs % 2 and slabs > 1:
+        slabs -= 1  # even, for the last is beside the first
+    return np.minimum(merged, slabs - 1)[fine], slabs
+
+
+def _levels(radius):
+    """(B,) 0 for the larger half of the radii, 1 for the next, ...: each halves the one before."""
+    largest = np.max(radius, initial=0.0)
+    if not largest > 0.0:
+        return np.zeros(len(radius), np.int64)
+    with np.errstate(divide="ignore"):
+        return np.clip(np.floor(np.log2(largest / radius)), 0, 30).astype(np.int64)
+
+
+def _cells(reach, cell: Cell):
+    """Widths (L, 3) and counts (L, 3) of the cells of each level, and both in kernel form."""
+    reach = np.maximum(reach, 1e-300)
+    repeats = cell.period > 0.0
+    period = np.where(repeats, cell.period, 1.0)
+    counts = np.where(repeats, np.clip(period / reach[:, None], 1.0, 2.0**20), 0.0).astype(np.int64)
+    width = np.where(repeats, period / np.maximum(counts, 1), reach[:, None])
+    if cell.dimension == 2:
+        counts[:, 2] = 1  # one layer, that is not searched three times
+    box = np.vstack([cell.low, np.where(repeats, period, 1.0), cell.inverse, width])
+    return width, counts, box
+
+
+def _running(counts):
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def check_period(cell: Cell, reach: float) -> None:
+    """Refuse a period in which a pair could meet through two images at once."""
+    short = (cell.period > 0.0) & (cell.period < 2.0 * reach)
+    if np.any(short):
+        axis = int(np.argmax(short))
+        raise ShapeError(
+            f"the period {cell.period[axis]:g} along axis {axis} is less than twice the reach "
+            f"{reach:g} of a pair (two radii, and what spheres move in a step): take a longer "
+            "period or a smaller dt"
+        )

@@ -1,0 +1,261 @@
+"""What ``solve`` hands back for Spheres."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from carom.errors import RecordError
+from carom.status import Status, text_of
+
+
+@dataclass(frozen=True, eq=False)
+class ContactTable:
+    """The contacts that pushed in the step that ends at a record; c of them."""
+
+    pairs: np.ndarray  # (c, 2) int: two spheres; an obstacle k is N + k, a wall w is -1 - w
+    position: np.ndarray  # (c, d) [m], of the point of contact
+    normal: np.ndarray  # (c, d) unit, from the first to the second
+    impulse: np.ndarray  # (c,) [kg m/s] > 0, in the step; the first receives -impulse normal
+    force: np.ndarray  # (c,) [N], impulse over the length of the step
+    branch: np.ndarray  # (c, d) [m], from centre to centre, or from centre to wall
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.impulse)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One record; what is handed to a writer."""
+
+    step: int
+    t: float
+    x: np.ndarray  # (N, d) [m]; not folded back into the period
+    v: np.ndarray  # (N, d) [m/s], right limit
+    moved: np.ndarray  # (N, d) [m] in the step that ends here
+    radius: np.ndarray  # (N,) [m]
+    impulse: np.ndarray  # (N, d) [kg m/s] from contacts, since the record before
+    wall_impulse: np.ndarray  # (W, d) [kg m/s] received by each wall, since the record before
+    work: float  # [J] of gravity and force, since the record before
+    push: float  # [kg m/s] sum of the impulses of all contacts, since the record before
+    overlap: float  # [m] largest at the end of a step, since the record before
+    contacts: ContactTable
+
+
+@dataclass(frozen=True)
+class SphereStats:
+    """What was done."""
+
+    steps: int  # that succeeded
+    iterations: int  # sweeps, in all
+    residual: float  # worst measured residual of a projection, an overlap in smallest radii
+    overlap: float  # [m] largest at the end of a step
+    rebuilds: int  # of the list of pairs
+
+
+class SpheresSolution:
+    """The motion of spheres, sampled at the recorded times: n records, N spheres, W walls."""
+
+    def __init__(self, frames: list[Frame], *, stats, status, dt, scheme, pile):
+        self.t = np.array([f.t for f in frames])  # (n,)
+        self.x = np.array([f.x for f in frames])  # (n, N, d) [m]
+        self.v = np.array([f.v for f in frames])  # (n, N, d) [m/s], right limit
+        self.moved = np.array([f.moved for f in frames])  # (n, N, d) [m] in the step that ends at t
+        self.radius = np.array([f.radius for f in frames])  # (n, N) [m]
+        self.impulse = np.array([f.impulse for f in frames])  # (n, N, d) since the record before
+        self.wall_impulse = np.array([f.wall_impulse for f in frames])  # (n, W, d) on the walls
+        self.work = np.array([f.work for f in frames])  # (n,) [J] of gravity and force, likewise
+        self.push = np.array([f.push for f in frames])  # (n,) sum of all impulses, likewise
+        self.overlap = np.array([f.overlap for f in frames])  # (n,) [m] largest, likewise
+        self.contacts = [f.contacts for f in frames]  # n tables
+        self.steps = np.array([f.step for f in frames])  # (n,) int
+        self.stats: SphereStats = stats
+        self.status, self.dt = status, dt
+        self.scheme, self.pile = scheme, pile
+
+    @property
+    def q(self) -> np.ndarray:
+        """The same as x: the name that it has in the solution of a System."""
+        return self.x
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run reached its end."""
+        return self.status is Status.ok
+
+    def __len__(self) -> int:
+        """n."""
+        return len(self.t)
+
+    def __str__(self) -> str:
+        s, end = self.stats, "ok" if self.ok else text_of(self.status)
+        small = self.pile.smallest
+        return "\n".join(
+            [
+                f"{self.scheme} on {self.pile}: {s.steps} steps of {self.dt:.4g} to "
+                f"t = {self.t[-1]:g}, {end}",
+                f"  largest overlap         {s.overlap / small:.2e} of the smallest radius",
+                f"  worst projection        {s.residual:.2e} of the smallest radius",
+                f"  sweeps                  {s.iterations / max(s.steps, 1):.1f} a step",
+                f"  lists of pairs          {s.rebuilds}",
+                f"  contacts at the end     {len(self.contacts[-1])}",
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        from carom.pictures.notebook import summary_html
+
+        return summary_html(str(self))
+
+    # What physicists ask for; each is (n,) or (n, ...) over the records.
+
+    def kinetic_energy(self) -> np.ndarray:
+        """(n,) [J] sum of m v^2 / 2."""
+        return 0.5 * np.einsum("i,nid,nid->n", self.pile.mass, self.v, self.v)
+
+    def potential_energy(self) -> np.ndarray:
+        """(n,) [J] - sum of m gravity . x."""
+        return -np.einsum("i,nid,d->n", self.pile.mass, self.x, self.pile.gravity)
+
+    def energy(self) -> np.ndarray:
+        """(n,) [J] kinetic and potential."""
+        return self.kinetic_energy() + self.potential_energy()
+
+    def momentum(self) -> np.ndarray:
+        """(n, d) [kg m/s]."""
+        return np.einsum("i,nid->nd", self.pile.mass, self.v)
+
+    def temperature(self) -> np.ndarray:
+        """(n,) [J] sum of m (v - mean)^2 / (d N), with the mean of momentum."""
+        mean = self.momentum() / np.sum(self.pile.mass)
+        peculiar = self.v - mean[:, None]
+        total = np.einsum("i,nid,nid->n", self.pile.mass, peculiar, peculiar)
+        return total / (self.pile.dimension * len(self.pile))
+
+    def contact_number(self) -> np.ndarray:
+        """(n,) contacts that push, per sphere; a pair counts for both, a wall once."""
+        return np.array([_touches(c, len(self.pile)).sum() / len(self.pile) for c in self.contacts])
+
+    def coordination(self) -> np.ndarray:
+        """(n,) twice the contacts over the spheres of the backbone: 2 d where forces are unique.
+
+        Spheres that cannot be held (fewer than d + 1 contacts, or d where gravity holds them too)
+        are left out, with their contacts, until none is left.
+        """
+        return np.array([self._backbone(c) for c in self.contacts])
+
+    def _backbone(self, table):
+        N, d = len(self.pile), self.pile.dimension
+        least = d if np.any(self.pile.gravity) else d + 1
+        pairs, kept = table.pairs, np.ones(len(table), bool)
+        while True:
+            count = _touches(table, N, kept)
+            loose = (count > 0) & (count < least)
+            if not np.any(loose):
+                bearing = np.count_nonzero(count)
+                return 2.0 * np.count_nonzero(kept) / bearing if bearing else 0.0
+            out = loose[np.where(pairs[:, 0] < N, pairs[:, 0], 0)]
+            second = (pairs[:, 1] >= 0) & (pairs[:, 1] < N)
+            out |= second & loose[np.where(second, pairs[:, 1], 0)]
+            kept &= ~out
+
+    def wall_force(self) -> np.ndarray:
+        """(n, W, d) [N] mean force on each wall since the record before; 0 in the first."""
+        span = np.diff(self.t, prepend=self.t[0])[:, None, None]
+        return np.divide(
+            self.wall_impulse, span, out=np.zeros_like(self.wall_impulse), where=span > 0.0
+        )
+
+    def volume(self) -> np.ndarray:
+        """(n,) [m^d] of the smallest box around the spheres; a period where there is one."""
+        low = np.min(self.x - self.radius[..., None], axis=1)
+        high = np.max(self.x + self.radius[..., None], axis=1)
+        return np.prod(np.where(self.pile.period > 0.0, self.pile.period, high - low), axis=1)
+
+    def packing_fraction(self, volume=None, *, between=None) -> np.ndarray:
+        """(n,) volume of the spheres over ``volume`` (default: ``self.volume()``).
+
+        ``between=(axis, low, high)``: of the slice low < x_axis < high, whose base is that of the
+        box around the spheres; spheres that are cut count in part.
+        """
+        d = self.pile.dimension
+        if between is None:
+            solid = np.sum(_ball(self.radius, self.radius, d), axis=1)
+            return solid / (self.volume() if volume is None else volume)
+        axis, low, high = between
+        if not high > low:
+            raise RecordError(f"between is {between}: low must be below high")
+        centre = self.x[..., axis]
+        solid = _ball(self.radius, high - centre, d) - _ball(self.radius, low - centre, d)
+        extent = np.max(centre + self.radius, axis=1) - np.min(centre - self.radius, axis=1)
+        base = self.volume() / extent
+        return np.sum(solid, axis=1) / (base * (high - low))
+
+    def stress(self, volume=None) -> np.ndarray:
+        """(n, d, d) [Pa] mean stress, positive in compression, of the step that ends at a record.
+
+        (sum of m v v + sum over contacts of force normal branch) / volume, v relative to the mean.
+        """
+        mean = self.momentum() / np.sum(self.pile.mass)
+        v = self.v - mean[:, None]
+        total = np.einsum("i,nia,nib->nab", self.pile.mass, v, v)
+        total += np.array(
+            [np.einsum("c,ca,cb->ab", c.force, c.normal, c.branch) for c in self.contacts]
+        )
+        size = self.volume() if volume is None else np.broadcast_to(volume, self.t.shape)
+        return total / size[:, None, None]
+
+    def pressure(self, volume=None) -> np.ndarray:
+        """(n,) [Pa] a d-th of the trace of the stress."""
+        return np.trace(self.stress(volume), axis1=1, axis2=2) / self.pile.dimension
+
+    @cached_property
+    def folded(self) -> np.ndarray:
+        """(n, N, d) positions folded into [0, period) where space repeats."""
+        period = self.pile.period
+        return np.where(period > 0.0, np.mod(self.x, np.where(period > 0.0, period, 1.0)), self.x)
+
+    def plot(self, axes=None, record: int = -1, **style):
+        """The spheres of one record seen along the second axis; takes and returns Axes."""
+        from carom.pictures.spheres import plot_spheres
+
+        return plot_spheres(self, axes, record, **style)
+
+
+def _touches(table, N, kept=None) -> np.ndarray:
+    """(N,) how many contacts each sphere has."""
+    pairs = table.pairs if kept is None else table.pairs[kept]
+    second = pairs[(pairs[:, 1] >= 0) & (pairs[:, 1] < N), 1]
+    first = pairs[pairs[:, 0] < N, 0]
+    return np.bincount(first, minlength=N) + np.bincount(second, minlength=N)
+
+
+def _ball(r, h, d):
+    """Volume of the part of a ball of radius r that lies below height h above its centre."""
+    s = np.clip(h, -r, r)
+    if d == 3:
+        return np.pi * (r**2 * (s + r) - (s**3 + r**3) / 3.0)
+    return s * np.sqrt(np.maximum(r**2 - s**2, 0.0)) + r**2 * (
+        np.arcsin(np.clip(s / r, -1.0, 1.0)) + np.pi / 2.0
+    )
+
+
+def contact_table(world, contacts: Any, impulse: np.ndarray, q: np.ndarray, t: float):
+    """The rows of a step that pushed."""
+    pushing = impulse > 0.0
+    found, d = contacts.chosen(pushing), world.dimension
+    x, r, wall = world.bodies(t, q), world.radii(t), found.source < 0
+    second = np.where(wall, found.source, found.j)
+    n, i = found.normal, found.i
+    j = np.where(wall, 0, found.j)
+    branch = np.where(wall[:, None], r[i, None] * n, world.cell.nearest_image(x[j] - x[i]))
+    return ContactTable(
+        pairs=np.stack([i, second], axis=1).astype(np.int64),
+        position=(x[i] + r[i, None] * n)[:, :d],
+        normal=n[:, :d],
+        impulse=impulse[pushing],
+        force=impulse[pushing] / world.dt,
+        branch=branch[:, :d],
+    )

@@ -1,0 +1,376 @@
+"""Spheres on the move: what a scheme asks of its world, answered by compiled kernels."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from carom.status import Status
+from carom.worlds.spheres.contacts import Contacts
+from carom.worlds.spheres.neighbours import Cell, PairList, check_period
+from carom.worlds.spheres.walls import at_time
+
+_ATTEMPTS = 40  # at a step: a reach too short is doubled, a curved wall linearised again
+_SKIN_STEPS = 8.0  # steps that a list should serve ...
+_SKIN_RADII = 0.4  # ... unless its skin would exceed this part of the smallest radius
+_SLACK_RADII = 0.01  # reach beyond the free motion, in smallest radii: for what is pushed
+_CURVED = 0.5  # part of the tolerance up to which a curved wall is followed
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """A projected point with the proof that it is one."""
+
+    point: np.ndarray  # (N, 3)
+    multipliers: np.ndarray  # (p,) >= 0
+    residual: float  # measured, relative to what the tolerance 1 would allow (see World)
+    iterations: int
+    status: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The point of K nearest to W."""
+
+    shift: np.ndarray  # (N, 3) P_K(W) - W
+    lam: np.ndarray  # (p,)
+    residual: float
+    iterations: int
+    status: Any
+    contacts: Contacts
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """x = phi(x), with how it was found."""
+
+    value: Any
+    change: float
+    contraction: float
+    turns: int
+    status: Any
+
+
+class Metric:
+    """One mass a sphere."""
+
+    def __init__(self, mass):
+        self.mass = mass[:, None]
+
+    def solve(self, f):
+        """M^-1 f, (N, 3)."""
+        return f / self.mass
+
+    def apply(self, v):
+        """M v, (N, 3)."""
+        return self.mass * v
+
+
+class World:
+    """One run of a pile of spheres.
+
+    It keeps the list of near pairs and the last multipliers, which save time and change nothing
+    but the rounding of results.  Positions and velocities are (N, 3) here, also in two dimensions.
+    A residual is an overlap at the end of the step, in smallest radii.
+    """
+
+    xp = np
+
+    def __init__(self, pile, dt: float):
+        self.pile, self.dt = pile, dt
+        self.N, self.dimension = pile.position.shape
+        self.cell = Cell(np.zeros(3), np.pad(pile.period, (0, 3 - self.dimension)), self.dimension)
+        self._metric = Metric(pile.mass)
+        self._inverse_mass = np.zeros(self.N + len(pile.walls.obstacles_at(0.0)[0]) + 1)
+        self._inverse_mass[: self.N] = 1.0 / pile.mass
+        self._pairs = None
+        self._pair_guess = np.zeros(0)
+        self._wall_guess = np.zeros((self.N, len(pile.walls.at(0.0)[0])))
+        self.rebuilds = 0
+
+    # What a scheme asks of its world.
+
+    def metric(self, q):
+        """The kinetic metric."""
+        return self._metric
+
+    def forces(self, t, q, v):
+        """Gravity and the force of the user, (N, 3)."""
+        f = self._metric.apply(
+            np.broadcast_to(np.pad(self.pile.gravity, (0, 3 - self.dimension)), q.shape)
+        )
+        if self.pile.force is not None:
+            d = self.dimension
+            given = np.asarray(self.pile.force(t, q[:, :d], v[:, :d]), float)
+            f[:, :d] += np.broadcast_to(given, (self.N, d))
+        return f
+
+    def force_uses_velocity(self, q):
+        """Whether a force may depend on the velocity."""
+        return self.pile.force is not None
+
+    def common_restitution(self):
+        """e."""
+        return self.pile.restitution
+
+    def restitutions(self, count):
+        """e, one per gap (p,)."""
+        return np.full(count, self.pile.restitution)
+
+    def contacts(self, t, q) -> Contacts:
+        """The gaps that are closed at (t, q)."""
+        return self._contacts(t, q, 0.0)
+
+    def project(self, metric, target, contacts, b, active=None) -> Projection:
+        """Project ``target`` onto {x : grad gap . x + b >= 0}, active rows only."""
+        allowed = self._length() / self.dt
+        if self.pile.restitution > 0.0 and (speed := _fastest(target)) > 0.0:
+            allowed = min(allowed, self.pile.tolerance * speed)  # a bounce is not a distance
+        return self._project(target, contacts, b, active, allowed)
+
+    def keep_open(self, metric, t, q, free, dt):
+        """The velocity nearest to ``free`` that keeps every gap open from q to time t.
+
+        Gaps are linearised at q.  No gap that matters is left out: kernels/numba/neighbours.py.
+        A wall that bends around the spheres is linearised again, at the point it let through.
+        """
+        if not np.all(np.isfinite(free)):
+            nothing = self._contacts(t, q, 0.0)
+            lam = np.zeros(len(nothing.gap))
+            return nothing, Projection(free, lam, np.nan, 0, Status.nonfinite)
+        near = 1.1 * dt * _fastest(free) + _SLACK_RADII * self.pile.smallest
+        contacts = self._contacts(t, q, near)
+        for _ in range(_ATTEMPTS):
+            moved = self._project(free, contacts, contacts.gap / dt, None, self._length() / dt)
+            self._remember(contacts, moved.multipliers)
+            if moved.status is not Status.ok:
+                break
+            if (far := dt * _fastest(moved.point)) > near:
+                near = 1.5 * far
+                contacts = self._contacts(t, q, near)
+                continue
+            q1 = q + dt * moved.point
+            if not self.pile.walls.curved() or (
+                self.overlap(contacts, t, q1, walls_only=True) <= (1 + _CURVED) * self._length()
+            ):
+                break
+            contacts = self._contacts(t, q, near, tangent_at=q1)
+        return contacts, moved
+
+    def nearest(self, metric, t, W, *, tolerance, iterations, geodesics=False) -> Nearest:
+        """The point x of K = {gaps >= 0} nearest to W.
+
+        W is projected onto K linearised at the last x, until x is on K and moves no more; with
+        ``tolerance=None`` until x is on K.
+        """
+        shift, turns, residual = np.zeros_like(W), 0, 0.0
+        contacts, status = self._contacts(t, W, 0.0), Status.ok
+        lam = np.zeros(len(contacts.gap))
+        near, least = _SLACK_RADII * self.pile.smallest, (1 + _CURVED) * self.pile.tolerance
+        while np.any(contacts.gap < 0.0) if turns == 0 else residual > least:
+            contacts = self._contacts(t, W + shift, near)
+            contacts.guess *= self.dt
+            y = self._project(-shift, contacts, contacts.gap, None, self._length())
+            self._remember(contacts, y.multipliers / self.dt)
+            turns, status, lam, change = turns + 1, y.status, y.multipliers, _fastest(y.point)
+            if status is Status.ok and (turns >= iterations or 3.0 * change > self._room(t)):
+                status = Status.unconverged
+            if status is not Status.ok:
+                break
+            shift = shift + y.point
+            overlap = -np.min(self._contacts(t, W + shift, 0.0).gap, initial=0.0)
+            moving = 0.0 if tolerance is None else change
+            residual = max(overlap, moving) / self.pile.smallest
+            if change > near:  # what came into reach on the way is seen in the next turn
+                near, residual = 1.5 * change, np.inf
+        return Nearest(shift, lam, residual, turns, status, contacts)
+
+    def fixed_point(self, phi, guess, *, iterate, newton) -> Solved:
+        """Solve x = phi(x).point by repetition, until changes are below the tolerance."""
+        value, contraction, last, turns = phi(guess), 0.0, np.inf, 0
+        change = 0.0
+        x = guess
+        while iterate and value.status is Status.ok:
+            distance = _fastest(value.point - x)
+            if turns > 0:
+                contraction = max(contraction, distance / last) if last > 0.0 else contraction
+            change = distance / max(_fastest(value.point) + _fastest(x), 1e-300)
+            if change <= 0.1 * self.pile.tolerance:
+                break
+            if contraction >= 1.0 or turns >= 400:
+                return Solved(value, change, contraction, turns, Status.contraction)
+            x, last, turns = value.point, distance, turns + 1
+            value = phi(x)
+        return Solved(value, change, contraction, turns, value.status)
+
+    def if_any(self, where, yes, no):
+        """yes() if an entry is True, else no(), which took no sweeps of its own."""
+        return yes() if np.any(where) else replace(no(), iterations=0)
+
+    # What a run asks of it.
+
+    def radii(self, t):
+        """(B,) of spheres and obstacles at time t."""
+        own = np.broadcast_to(at_time(self.pile.radius, t), (self.N,))
+        return np.concatenate([own, self.pile.walls.obstacles_at(t)[1]])
+
+    def bodies(self, t, q):
+        """(B, 3) spheres and obstacles."""
+        return np.concatenate([q, self.pile.walls.obstacles_at(t)[0]])
+
+    def overlap(self, contacts, t, q, walls_only=False) -> float:
+        """The largest overlap of these rows at (t, q), from the definition of a gap [m]."""
+        from carom.kernels.numba import rows
+
+        if walls_only:
+            contacts = contacts.chosen(contacts.source < 0)
+        kinds, data = self.pile.walls.at(t)
+        gap = np.empty(len(contacts.gap))
+        rows.measure(
+            self.bodies(t, q),
+            self.radii(t),
+            contacts.i,
+            contacts.j,
+            contacts.source,
+            self.cell.period,
+            self.cell.inverse,
+            kinds,
+            data,
+            gap,
+        )
+        return max(0.0, -np.min(gap, initial=0.0))
+
+    def near(self, t, q, reach) -> Contacts:
+        """Every gap up to 2 ``reach`` between spheres and up to ``reach`` to walls."""
+        return self._contacts(t, q, reach)
+
+    # Inside.
+
+    def _length(self, tolerance=None):
+        """The largest overlap allowed [m]."""
+        return (self.pile.tolerance if tolerance is None else tolerance) * self.pile.smallest
+
+    def _room(self, t):
+        """How far spheres may reach before a period is too short [m]."""
+        return self.cell.room(np.max(self.radii(t)))
+
+    def _project(self, target, contacts, b, active, tolerance):
+        from carom.kernels.numba import projection
+
+        rows = contacts if active is None else contacts.chosen(active)
+        lam = np.maximum(rows.guess, 0.0)
+        u, residual, iterations = projection.accelerated_gauss_seidel(
+            rows.start,
+            rows.i,
+            rows.j,
+            rows.normal,
+            b if active is None else b[active],
+            self._inverse_mass,
+            contacts.spread(target),
+            lam,
+            tolerance,
+            self.pile.iterations,
+        )
+        status = Status.ok
+        if not np.isfinite(residual):
+            status = Status.nonfinite
+        elif residual > tolerance:
+            status = Status.unconverged
+        if active is not None:
+            full = np.zeros(len(contacts.gap))
+            full[active] = lam
+            lam = full
+        scaled = residual * self._length() / tolerance / self.pile.smallest
+        return Projection(u[: self.N], lam, scaled, int(iterations), status)
+
+    def _contacts(self, t, q, near, tangent_at=None) -> Contacts:
+        """All rows of pairs with gap <= 2 near and of walls with gap <= near."""
+        from carom.kernels.numba import rows
+
+        x, r = self.bodies(t, q), self.radii(t)
+        pairs = self._covering(x, r, near)
+        slabs, (kinds, data) = pairs.slabs, self.pile.walls.at(t)
+        at = x if tangent_at is None else self.bodies(t, tangent_at)
+        lists = (
+            pairs.first,
+            pairs.second,
+            slabs.pair_of,
+            slabs.pair_start,
+            slabs.body_of,
+            slabs.body_start,
+            self.cell.period,
+            self.cell.inverse,
+            kinds,
+            data,
+        )
+        start = rows.count_rows(x, r, near, *lists)
+        p = int(start[-1])
+        i, j, source = (np.empty(p, np.int32) for _ in range(3))
+        normal, gap = np.empty((p, 3)), np.empty(p)
+        rows.fill_rows(x, at, r, near, *lists, start, i, j, source, normal, gap)
+        guess = np.zeros(p)
+        pair = source >= 0
+        guess[pair] = self._pair_guess[source[pair]]
+        guess[~pair] = self._wall_guess[i[~pair], -1 - source[~pair]]
+        return Contacts(
+            i, j, source, normal, gap, start, len(x) + 1, guess, lambda c: self._rate(c, t, x)
+        )
+
+    def _covering(self, x, r, near) -> PairList:
+        """A list of pairs that is complete for bodies that move by ``near`` from x."""
+        still = np.zeros_like(x)
+        pairs = self._pairs
+        if pairs is None or not pairs.farthest(x, still, 0.0, r) + near <= 0.5 * pairs.skin:
+            small = self.pile.smallest
+            some = _SKIN_RADII * small
+            skin = 2.0 * max(1.25 * near, min(_SKIN_STEPS * near, some) if near > 0.0 else some)
+            room = self.cell.room(np.max(r))
+            check_period(self.cell, 2.0 * np.max(r) + min(skin, max(room, 2.0 * near)))
+            skin = min(skin, room)
+            made = PairList(x, r, skin, self.cell, self.N)
+            self._pair_guess = made.carried(pairs, self._pair_guess)
+            self._pairs = pairs = made
+            self.rebuilds += 1
+        return pairs
+
+    def _remember(self, contacts, lam):
+        pair = contacts.source >= 0
+        self._pair_guess[:] = 0.0
+        self._pair_guess[contacts.source[pair]] = lam[pair]
+        self._wall_guess[:] = 0.0
+        self._wall_guess[contacts.i[~pair], -1 - contacts.source[~pair]] = lam[~pair]
+        contacts.guess = lam
+
+    def _rate(self, contacts, t, x):
+        """(p,) d gap / dt, by a difference over a thousandth of a step where things move."""
+        rate = np.zeros(len(contacts.gap))
+        walls = self.pile.walls
+        if callable(self.pile.radius) or walls.moving or walls.drifting:
+            from carom.kernels.numba import rows
+
+            over = 1e-3 * self.dt
+            early, late = t - 0.5 * over, t + 0.5 * over
+            growth = (self.radii(late) - self.radii(early)) / over
+            drift = np.zeros_like(x)
+            drift[self.N :] = (walls.obstacles_at(late)[0] - walls.obstacles_at(early)[0]) / over
+            kinds, before = walls.at(early)
+            rows.opening_rate(
+                x,
+                growth,
+                drift,
+                contacts.i,
+                contacts.j,
+                contacts.source,
+                contacts.normal,
+                kinds,
+                before,
+                walls.at(late)[1],
+                over,
+                rate,
+            )
+        return rate
+
+
+def _fastest(v):
+    """The largest length of the rows of v."""
+    return float(np.sqrt(np.max(np.einsum("ij,ij->i", v, v), initial=0.0)))

@@ -1,0 +1,1 @@
+"""A System: equations that the user writes."""
