@@ -209,7 +209,8 @@ def test_opening_rate():
     later = data.copy()
     later[0, 2] += 0.01
     rate = np.empty(len(f["gap"]))
-    args = (f["i"], f["j"], f["source"], f["normal"], kinds, data, later, 0.1)
+    open_space = np.zeros(3), np.zeros(3)
+    args = (f["i"], f["j"], f["source"], f["normal"], *open_space, kinds, data, later, 0.1)
     rows.opening_rate(x, growth, drift, *args, rate)
     told = {
         (int(i), int(s) if s < 0 else int(j)): v
@@ -403,3 +404,38 @@ def test_walls_that_make_no_sense():
         Walls([Box((0, 0), (1, 0))])
     with pytest.raises(ShapeError, match="obstacles"):
         Walls([Obstacles([1.0, np.nan], 1.0)])
+
+
+# ---- walls where space repeats ------------------------------------------------------------------
+
+
+def test_rows_of_walls_where_space_repeats():
+    """Every image of a panel, a cylinder, a shell: against all images written out."""
+    rng = np.random.default_rng(8)
+    period = np.array([1.0, 0.0, 2.0])
+    cell = Cell(np.zeros(3), period, 3)
+    r, near = np.full(200, 0.05), 0.1
+    walls = [
+        Panel((0.6, -1.0, 0.3), (0.9, 0.0, 0.0), (0.0, 2.0, 0.0)),  # a slit of 0.1 is left
+        Panel((0.2, -1.0, 1.9), (0.0, 0.0, 0.3), (0.0, 2.0, 0.0)),  # across the end of a period
+        Panel((-3.0, 0.2, 0.0), (7.0, 0.0, 0.0), (0.0, 0.0, 5.0)),  # spans all of it
+        Cylinder((0.9, 0.0, 1.9), (0.0, 1.0, 0.0), 0.4),
+    ]
+    x = rng.uniform((-3.0, -1.0, -3.0), (4.0, 1.0, 4.0), (200, 3))
+    found = all_rows(x, r, near, walls, cell)
+    shifts = [period * (a, 0, c) for a in range(-6, 7) for c in range(-4, 5)]
+    for w, wall in enumerate(walls):
+        gaps = np.array([distance_to(wall, x + shift) - r for shift in shifts])
+        mine = found["source"] == -1 - w
+        told = sorted(zip(found["i"][mine], found["gap"][mine].round(9), strict=True))
+        if w == 2:  # its images lie in each other
+            gaps = np.min(gaps, axis=0, keepdims=True)
+        if w == 3:  # a sphere is inside of one image
+            gaps = np.max(gaps, axis=0, keepdims=True)
+        expected = sorted((i, round(gaps[m, i], 9)) for m, i in np.argwhere(gaps <= near))
+        assert told == [(i, pytest.approx(g, abs=2e-9)) for i, g in expected]
+    measured = np.empty(len(found["gap"]))
+    kinds, data = Walls(walls).at(0.0)
+    args = (found["i"], found["j"], found["source"], cell.period, cell.inverse, kinds, data)
+    rows.measure(x, r, *args, measured)
+    assert np.all(measured <= found["gap"] + 1e-12)

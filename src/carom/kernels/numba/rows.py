@@ -6,6 +6,9 @@ A row k is a gap between body i and body j with unit normal n from i to j,
 
 For a wall, j is the last body, which has no mass of its own and does not move, and n points from
 the sphere to the wall.
+
+Where space repeats, so do walls: a sphere meets every image of a panel that is within reach, and
+the one image of a cylinder or a shell that it is in.
 """
 
 import numpy as np
@@ -42,6 +45,63 @@ def _to_wall(kind, data, x, y, z):
     length = np.sqrt(dx * dx + dy * dy + dz * dz)
     scale = 1.0 / length if length > 0.0 else 0.0
     return data[9] - length, scale * dx, scale * dy, scale * dz
+
+
+@njit(cache=True)
+def _images(kind, period):
+    """How many images of a wall are looked at: a panel can meet a sphere with both its ends."""
+    return 27 if kind == PANEL and period[0] + period[1] + period[2] > 0.0 else 1
+
+
+@njit(cache=True)
+def _image(m, kind, data, x, y, z, period, inverse):
+    """The m-th image of a point about a wall: the one nearest to its middle, then those beside it.
+
+    NaN where there is none: in a direction that does not repeat, or that the panel spans.
+    """
+    return (
+        _beside(m % 3, kind, data, 0, x, period, inverse),
+        _beside(m // 3 % 3, kind, data, 1, y, period, inverse),
+        _beside(m // 9, kind, data, 2, z, period, inverse),
+    )
+
+
+@njit(cache=True)
+def _beside(which, kind, data, d, x, period, inverse):
+    """Coordinate d of an image: nearest to the middle of the wall (0), one period on (1, 2)."""
+    if kind == PLANE or (which == 0 and period[d] == 0.0):
+        return x
+    middle, extent = data[d], 0.0
+    if kind == PANEL:
+        middle += 0.5 * (data[3 + d] + data[6 + d])
+        extent = abs(data[3 + d]) + abs(data[6 + d])
+    if which > 0 and not extent < period[d]:
+        return np.nan
+    return x - period[d] * (np.rint((x - middle) * inverse[d]) + (0.0, 1.0, -1.0)[which])
+
+
+@njit(cache=True)
+def _nearest_wall(kind, data, x, y, z, period, inverse):
+    """Distance of a point to the nearest image of a wall."""
+    least = np.inf
+    for m in range(_images(kind, period)):
+        p = _image(m, kind, data, x, y, z, period, inverse)
+        distance, _, _, _ = _to_wall(kind, data, p[0], p[1], p[2])
+        least = min(least, distance) if distance == distance else least
+    return least
+
+
+@njit(cache=True)
+def _facing_wall(kind, data, x, y, z, n, period, inverse):
+    """The image of a point that sees the wall in the direction n."""
+    best, seen = _image(0, kind, data, x, y, z, period, inverse), -np.inf
+    for m in range(_images(kind, period)):
+        p = _image(m, kind, data, x, y, z, period, inverse)
+        _, nx, ny, nz = _to_wall(kind, data, p[0], p[1], p[2])
+        along = nx * n[0] + ny * n[1] + nz * n[2]
+        if along > seen + 1e-9:
+            best, seen = p, along
+    return best
 
 
 @njit(cache=True)
@@ -89,9 +149,11 @@ def count_rows(
         for m in range(body_start[s], body_start[s + 1]):
             i = body_of[m]
             for w in range(kinds.shape[0]):
-                distance, _, _, _ = _to_wall(kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2])
-                if distance - r[i] <= near:
-                    found += 1
+                for m in range(_images(kinds[w], period)):
+                    p = _image(m, kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse)
+                    distance, _, _, _ = _to_wall(kinds[w], data[w], p[0], p[1], p[2])
+                    if distance - r[i] <= near:
+                        found += 1
         start[s + 1] = found
     for s in range(slabs):
         start[s + 1] += start[s]
@@ -141,15 +203,16 @@ def fill_rows(
         for m in range(body_start[s], body_start[s + 1]):
             i = body_of[m]
             for w in range(kinds.shape[0]):
-                distance, _, _, _ = _to_wall(kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2])
-                if distance - r[i] <= near:
-                    px, py, pz = at[i, 0], at[i, 1], at[i, 2]
-                    d, nx, ny, nz = _to_wall(kinds[w], data[w], px, py, pz)
-                    shift = nx * (x[i, 0] - px) + ny * (x[i, 1] - py) + nz * (x[i, 2] - pz)
-                    i_of[k], j_of[k], source[k] = i, ground, -1 - w
-                    normal[k, 0], normal[k, 1], normal[k, 2] = nx, ny, nz
-                    gap[k] = d - shift - r[i]
-                    k += 1
+                for m in range(_images(kinds[w], period)):
+                    p = _image(m, kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse)
+                    distance, _, _, _ = _to_wall(kinds[w], data[w], p[0], p[1], p[2])
+                    if distance - r[i] <= near:
+                        dx, dy, dz = x[i, 0] - at[i, 0], x[i, 1] - at[i, 1], x[i, 2] - at[i, 2]
+                        d, nx, ny, nz = _to_wall(kinds[w], data[w], p[0] - dx, p[1] - dy, p[2] - dz)
+                        i_of[k], j_of[k], source[k] = i, ground, -1 - w
+                        normal[k, 0], normal[k, 1], normal[k, 2] = nx, ny, nz
+                        gap[k] = d - (nx * dx + ny * dy + nz * dz) - r[i]
+                        k += 1
 
 
 @njit(parallel=True, cache=True)
@@ -162,12 +225,28 @@ def measure(x, r, i_of, j_of, source, period, inverse, kinds, data, gap):
             gap[k] = length - r[i] - r[j_of[k]]
         else:
             w = -1 - source[k]
-            distance, _, _, _ = _to_wall(kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2])
-            gap[k] = distance - r[i]
+            gap[k] = -r[i] + _nearest_wall(
+                kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse
+            )
 
 
 @njit(parallel=True, cache=True)
-def opening_rate(x, growth, drift, i_of, j_of, source, normal, kinds, before, after, over, rate):
+def opening_rate(
+    x,
+    growth,
+    drift,
+    i_of,
+    j_of,
+    source,
+    normal,
+    period,
+    inverse,
+    kinds,
+    before,
+    after,
+    over,
+    rate,
+):
     """d gap / dt at fixed x: radii that grow, obstacles that drift, walls that move.
 
     ``growth`` (B,) dr/dt; ``drift`` (B, 3) velocity of obstacles; ``before`` and ``after`` are the
@@ -182,8 +261,11 @@ def opening_rate(x, growth, drift, i_of, j_of, source, normal, kinds, before, af
                 rate[k] += normal[k, d] * (drift[j, d] - drift[i, d])
         else:
             w = -1 - source[k]
-            early, _, _, _ = _to_wall(kinds[w], before[w], x[i, 0], x[i, 1], x[i, 2])
-            late, _, _, _ = _to_wall(kinds[w], after[w], x[i, 0], x[i, 1], x[i, 2])
+            p = _facing_wall(
+                kinds[w], before[w], x[i, 0], x[i, 1], x[i, 2], normal[k], period, inverse
+            )
+            early, _, _, _ = _to_wall(kinds[w], before[w], p[0], p[1], p[2])
+            late, _, _, _ = _to_wall(kinds[w], after[w], p[0], p[1], p[2])
             rate[k] += (late - early) / over
 
 

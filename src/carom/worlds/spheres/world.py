@@ -362,6 +362,8 @@ class World:
                 contacts.j,
                 contacts.source,
                 contacts.normal,
+                self.cell.period,
+                self.cell.inverse,
                 kinds,
                 before,
                 walls.at(late)[1],
