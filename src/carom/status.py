@@ -39,12 +39,16 @@ class Status(eqx.Enumeration):
         "iteration limit"
     )
     contraction = (
-        "the fixed point of the implicit force does not contract: take a smaller dt, or ask for "
-        "Newton's method with newton=True"
+        "the implicit force of a step was not found: its fixed point does not contract: take "
+        "a smaller dt"
     )
     unfinished = (
         "the run was stopped before its end: go on with `carom run --resume FILE`, or with "
         "Record(path, resume=True)"
+    )
+    unseen = (
+        "a gap that was open, where it has no gradient (1 - |q| at q = 0), was passed within one "
+        "step: take a smaller dt, or write the gap so that its gradient exists there"
     )
 
 
@@ -58,6 +62,7 @@ _EXCEPTIONS = {
     "unconverged": errors.ConvergenceError,
     "contraction": errors.ContractionError,
     "unfinished": errors.RecordError,
+    "unseen": errors.GradientError,
 }
 
 

@@ -26,16 +26,20 @@ class Solved(eqx.Module):
     status: Status
 
 
-def fixed_point(phi, guess: Array, *, iterate: bool, newton: bool) -> Solved:
-    """Solve ``x = phi(x).point`` from ``guess``; one evaluation when phi does not depend on x."""
+def fixed_point(phi, guess: Array, *, iterate: bool, newton: bool, noise=None) -> Solved:
+    """Solve ``x = phi(x).point`` from ``guess``; one evaluation when phi does not depend on x.
+
+    ``noise(value)`` is how well phi(x) is known, in the units of x: a change below it is none.
+    """
     if not iterate:
         value = phi(guess)
         zero = jnp.zeros(())
         return Solved(value, zero, zero, zero, jnp.array(0), value.status)
-    solved = _picard(phi, guess)
+    noise = (lambda value: 0.0) if noise is None else noise
+    solved = _picard(phi, guess, noise)
     if newton:
-        solved = _newton(phi, solved)
-    failed = failing(~(solved.change <= _TOLERANCE), Status.contraction)
+        solved = _newton(phi, solved, noise)
+    failed = failing(~_solved(solved, noise), Status.contraction)
     status = first_failure(solved.value.status, failed)
     return eqx.tree_at(lambda s: s.status, solved, status)
 
@@ -47,23 +51,28 @@ def _change(value, x):
     return distance, distance / jnp.maximum(size, 1e-300)
 
 
+def _solved(s, noise):
+    return (s.change <= _TOLERANCE) | (s.distance <= noise(s.value))
+
+
 def _blank(phi, x):
     """What phi returns, as zeros: the loops need its shape before its first evaluation."""
     blank = jax.tree_util.tree_map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(phi, x))
     return eqx.tree_at(lambda v: v.point, blank, x)
 
 
-def _picard(phi, guess):
+def _picard(phi, guess, noise):
     """x <- phi(x), given up as soon as a change exceeds the one before it."""
 
     def unfinished(s):
-        return ~(s.change <= _TOLERANCE) & (s.contraction < 1.0) & (s.turns < _TURNS)
+        return ~_solved(s, noise) & (s.contraction < 1.0) & (s.turns < _TURNS)
 
     def turn(s):
         x = s.value.point
         value = phi(x)
         distance, change = _change(value, x)
-        ratio = jnp.where(s.turns > 0, distance / s.distance, 0.0)
+        telling = (s.turns > 0) & ~(distance <= noise(value))
+        ratio = jnp.where(telling, distance / s.distance, 0.0)
         contraction = jnp.maximum(s.contraction, ratio)
         return Solved(value, distance, change, contraction, s.turns + 1, Status.ok)
 
@@ -72,7 +81,7 @@ def _picard(phi, guess):
     return jax.lax.while_loop(unfinished, turn, start)
 
 
-def _newton(phi, s):
+def _newton(phi, s, noise):
     """Newton on x - phi(x) = 0; nothing is left to do where Picard has converged."""
 
     def residual(x):
@@ -81,7 +90,7 @@ def _newton(phi, s):
 
     def unfinished(loop):
         s, _, turns = loop
-        return ~(s.change <= _TOLERANCE) & (turns < _NEWTON_TURNS)
+        return ~_solved(s, noise) & (turns < _NEWTON_TURNS)
 
     def turn(loop):
         s, x, turns = loop

@@ -90,17 +90,18 @@ class Start(eqx.Module):
 
 
 def begin(run: Run, q0: Array, v0: Array) -> Start:
-    """Initial data, through an impact at t0 when v0 points out of K."""
+    """Initial data, through an impact at t0 when v0 points out of K and the wall is rigid."""
     system, t0, e = run.system, run.t0, run.system.restitution
     check_shapes(system, t0, q0, v0)  # once: it is not part of the compiled program
     metric, contacts = system.metric(q0), system.contacts(t0, q0)
     size = jnp.abs(contacts.rows) @ jnp.abs(q0) + jnp.abs(contacts.rate * t0)
     tolerance = _CLOSED * (size + 1e-4)
     closed = contacts.gap <= tolerance
+    struck = closed & run.scheme.rigid  # a wall that yields takes any velocity (PS93, 10)
     if run.scheme.differentiable:
-        q, impact = _impact_at_start(system, t0, q0, v0, contacts, closed)
+        q, impact = _impact_at_start(system, t0, q0, v0, contacts, struck)
     else:
-        q, impact = q0, rebound(system, metric, contacts, v0, closed)
+        q, impact = q0, rebound(system, metric, contacts, v0, struck)
     carry = Carry(
         step=jnp.array(0),
         state=run.scheme.start(system, t0, q, impact.point, run.dt),

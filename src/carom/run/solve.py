@@ -431,6 +431,13 @@ def _progress_bar(wanted, steps: int):
         yield lambda run: bar.update(task, completed=run.step)
 
 
+def _shorter(factor, dt, scheme) -> str:
+    """What to do where a fixed point, whose factor is in proportion to dt, does not contract."""
+    text = "" if getattr(scheme, "newton", True) else ". Newton's method needs none: newton=True"
+    named = f"{0.5 * dt / max(1.0, factor):.3g}"
+    return f"{text}. The contraction factor was {factor:.3g}: dt = {named} would do"
+
+
 def _failure(solution, run, steps, record):
     """The exception for a run that stopped on the way, with the solution in it."""
     done, dt = int(solution.stats.steps), float(run.dt)
@@ -439,8 +446,7 @@ def _failure(solution, run, steps, record):
         f"t = {float(run.t0) + done * dt:g}, q = {solution.q[-1]}, v = {solution.v[-1]}"
     )
     if bool(solution.status == Status.contraction):
-        factor = solution.stats.contraction  # in proportion to dt
-        text += f". The contraction factor was {factor:.3g}: dt = {0.5 * dt / factor:.3g} would do"
+        text += _shorter(solution.stats.contraction, dt, run.scheme)
     text += "; everything up to there is in error.solution"
     if record.path is not None:
         text += f" and in {record.path}"

@@ -8,6 +8,8 @@ from jax import Array
 from carom.schemes.scheme import Report, Scheme, State
 from carom.status import Status, first_failure
 
+_ROUNDING = 1e-15  # of P_K relative to a position, where a gap pushes: some units in the last place
+
 
 class PaoliSchatzman(Scheme):
     """The position scheme (PS99), carrying the discrete velocity V^m = (U^{m+1} - U^m) / h.
@@ -69,8 +71,12 @@ class PaoliSchatzman(Scheme):
             impulse = (1.0 + e) * P.lam / dt
             return _Velocity(v1, impulse, P.residual, P.iterations, P.status, P.contacts)
 
+        def noise(found):  # a residual of P_K, in the velocity that (2) makes of it
+            known = found.residual + _ROUNDING * (found.iterations > 0)
+            return (1.0 + e) * known * world.xp.max(world.xp.abs(q1)) / dt
+
         iterate = world.force_uses_velocity(q1)
-        solved = world.fixed_point(velocity, v, iterate=iterate, newton=self.newton)
+        solved = world.fixed_point(velocity, v, iterate=iterate, newton=self.newton, noise=noise)
         found = solved.value
         return State(t1, q1, found.point), Report(
             impulse=found.multipliers,

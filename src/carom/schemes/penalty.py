@@ -59,6 +59,8 @@ class Penalty(Scheme):
     several gaps push in one step x / |x| turns, (5) does not hold, and the step is resolved as by
     default.
 
+    It starts with the velocity that is given: one that points out of K enters the wall (PS93, 10).
+
     ``stats.penetration`` is the largest overlap, ``stats.iterations`` the number of steps.
     """
 

@@ -185,8 +185,8 @@ class World:
                 near, residual = 1.5 * change, np.inf
         return Nearest(shift, lam, residual, turns, status, contacts)
 
-    def fixed_point(self, phi, guess, *, iterate, newton) -> Solved:
-        """Solve x = phi(x).point by repetition, until changes are below the tolerance."""
+    def fixed_point(self, phi, guess, *, iterate, newton, noise=None) -> Solved:
+        """Solve x = phi(x).point by repetition, until changes are below the tolerance or noise."""
         value, contraction, last, turns = phi(guess), 0.0, np.inf, 0
         change = 0.0
         x = guess
@@ -195,7 +195,7 @@ class World:
             if turns > 0:
                 contraction = max(contraction, distance / last) if last > 0.0 else contraction
             change = distance / max(_fastest(value.point) + _fastest(x), 1e-300)
-            if change <= 0.1 * self.pile.tolerance:
+            if change <= 0.1 * self.pile.tolerance or (noise and distance <= noise(value)):
                 break
             if contraction >= 1.0 or turns >= 400:
                 return Solved(value, change, contraction, turns, Status.contraction)

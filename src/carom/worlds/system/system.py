@@ -25,6 +25,7 @@ class Contacts(eqx.Module):
     gap: Array  # (p,) g_i(t, q), negative means overlap
     rate: Array  # (p,) d_t g_i, the speed at which the boundary itself opens the gap
     rows: Array  # (p, d) grad g_i
+    known: Array  # (p,) bool; an open gap without a gradient here (1 - |q| at 0) has a row of zeros
 
     def velocity(self, v: Array) -> Array:
         """(p,) d_t g + grad g . v, the relative normal velocity; negative means approaching."""
@@ -98,11 +99,17 @@ class System(eqx.Module):
         return jnp.atleast_1d(jnp.asarray(self.gap(t, q), float))
 
     def contacts(self, t: Array, q: Array) -> Contacts:
-        """Gaps, their gradients and their rates at (t, q), by differentiation."""
+        """Gaps, their gradients and their rates at (t, q), by differentiation.
+
+        The gradient of an open gap pushes nothing, so it need not exist there.
+        """
         t = jnp.asarray(t, float)
         gap, rate = jax.jvp(lambda t: self.gaps(t, q), (t,), (jnp.ones(()),))
         jacobian = jax.jacfwd if q.shape[0] <= 4 * gap.shape[0] else jax.jacrev
-        return Contacts(gap, rate, jacobian(self.gaps, argnums=1)(t, q))
+        rows = jacobian(self.gaps, argnums=1)(t, q)
+        known = ~(gap > 0.0) | (jnp.all(jnp.isfinite(rows), axis=1) & jnp.isfinite(rate))
+        rate, rows = jnp.where(known, rate, 0.0), jnp.where(known[:, None], rows, 0.0)
+        return Contacts(gap, rate, rows, known)
 
     def force_uses_velocity(self, q: Array) -> bool:
         """Whether force depends on v at all, read off its program without running it."""
@@ -138,18 +145,22 @@ class System(eqx.Module):
     def keep_open(self, metric: Metric, t: Array, q: Array, free: Array, dt: Array):
         """The velocity nearest to ``free`` that keeps every gap open from q to time t.
 
-        Gaps are linearised at q.  Returns them and the projection.
+        Gaps are linearised at q.  Returns them and the projection.  A gap without a gradient at q
+        must be out of reach.
         """
         contacts = self.contacts(t, q)
-        return contacts, self.project(metric, free, contacts, contacts.gap / dt)
+        moved = self.project(metric, free, contacts, contacts.gap / dt)
+        unseen = ~contacts.known & (self.gaps(t, q + dt * moved.point) < 0.0)
+        status = first_failure(moved.status, failing(jnp.any(unseen), Status.unseen))
+        return contacts, eqx.tree_at(lambda m: m.status, moved, status)
 
     def nearest(self, metric: Metric, t: Array, W: Array, **how) -> Nearest:
         """The point of ``{gap(t, .) >= 0}`` nearest to W."""
         return nearest(self, metric, t, W, **how)
 
-    def fixed_point(self, phi: Callable, guess: Array, *, iterate: bool, newton: bool) -> Solved:
-        """Solve ``x = phi(x).point`` from ``guess``."""
-        return fixed_point(phi, guess, iterate=iterate, newton=newton)
+    def fixed_point(self, phi: Callable, guess: Array, **how) -> Solved:
+        """Solve ``x = phi(x).point`` from ``guess`` (projection/fixed_point.py)."""
+        return fixed_point(phi, guess, **how)
 
     def if_any(self, where: Array, yes: Callable, no: Callable):
         """yes() if an entry is True, else no()."""
@@ -226,6 +237,12 @@ def _concrete(x) -> bool:
 
 
 def _checked_restitution(restitution) -> Array:
+    if callable(restitution) or _is_text(restitution):
+        what = "a function" if callable(restitution) else "text"
+        raise RestitutionError(
+            f"restitution is {restitution!r}, {what}; give a number in [0, 1], or one per gap. One "
+            "that depends on the speed or the time of an impact is not available"
+        )
     e = jnp.asarray(restitution, float)
     if e.ndim > 1:
         raise ShapeError(f"restitution has shape {e.shape}; give one number, or one per gap (p,)")
@@ -235,6 +252,13 @@ def _checked_restitution(restitution) -> Array:
             "(0 keeps no normal velocity at an impact, 1 keeps all of it)"
         )
     return e
+
+
+def _is_text(values) -> bool:
+    """Whether there is text among them, which NumPy would read as numbers."""
+    return not isinstance(values, jax.Array) and any(
+        isinstance(x, str | bytes) for x in np.asarray(values, object).ravel()
+    )
 
 
 def _constant_metric(mass) -> Metric:
