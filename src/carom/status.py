@@ -50,6 +50,7 @@ class Status(eqx.Enumeration):
         "a gap that was open, where it has no gradient (1 - |q| at q = 0), was passed within one "
         "step: take a smaller dt, or write the gap so that its gradient exists there"
     )
+    error = "an error stopped the run: sol.error is what it was"
 
 
 _EXCEPTIONS = {
@@ -63,6 +64,7 @@ _EXCEPTIONS = {
     "contraction": errors.ContractionError,
     "unfinished": errors.RecordError,
     "unseen": errors.GradientError,
+    "error": errors.RunError,
 }
 
 

@@ -46,7 +46,9 @@ class _Motion:
         self.world = World(sol.pile, sol.dt)
         self.length = sol.pile.tolerance * sol.pile.smallest
         self.exact = isinstance(sol.scheme, Maury)
-        self.every_step = bool(np.all(np.diff(sol.steps) == 1))
+        into = (sol.t - sol.pile.start) / sol.dt - sol.steps
+        self.between = np.abs(into) > 1e-6  # (n,) records inside of a step
+        self.every_step = bool(np.all(np.diff(sol.steps) == 1) and not np.any(self.between))
         walls = sol.pile.walls
         self.moving = walls.moving or walls.drifting or callable(sol.pile.radius)
         self.span = np.diff(sol.t, prepend=sol.t[0])
@@ -55,10 +57,12 @@ class _Motion:
 
     def entered(self):
         """(n,) what a scheme that is not exact may enter: a step at the fastest approach."""
-        if self.exact:
-            return np.full(len(self.sol), 1.6 * self.length)
+        exact = np.full(len(self.sol), 1.6 * self.length)
+        if self.exact and not np.any(self.between):
+            return exact
         fastest = np.maximum.accumulate(self.speed) + self.h * np.linalg.norm(self.pile.gravity)
-        return _MARGIN * 2.0 * self.h * fastest + self.length
+        loose = _MARGIN * 2.0 * self.h * fastest + self.length
+        return np.where(self.between, loose, exact) if self.exact else loose
 
     def staggered(self, mass):
         """(n - 1,) what the first interval may be off by where velocities are half a step late."""
@@ -99,7 +103,7 @@ def _complementarity(m):
         if len(table):
             gap, relative, distance, pushes = _measured(m, k, table)
             slid = (m.h * relative) ** 2 / (2.0 * distance)
-            if not m.exact or m.pile.restitution > 0.0 or k == 0:
+            if not m.exact or m.pile.restitution > 0.0 or k == 0 or m.between[k]:
                 g = float(np.linalg.norm(m.pile.gravity))
                 fastest = np.max(m.speed[max(k - 1, 0) : k + 1])
                 slid = 2.0 * m.h * (relative + fastest + m.h * g)
@@ -158,7 +162,7 @@ def _momentum(m):
     """Sphere by sphere, over each interval between records."""
     sol, mass = m.sol, m.pile.mass[None, :, None]
     gained = mass * np.diff(sol.v, axis=0)
-    given = mass * m.pile.gravity * np.diff(sol.t)[:, None, None] + sol.impulse[1:]
+    given = mass * m.pile.gravity * m.h * np.diff(sol.steps)[:, None, None] + sol.impulse[1:]
     found = np.max(np.linalg.norm(gained - given, axis=2), axis=1)
     size = np.max(mass) * (m.speed[1:] + m.speed[:-1]) + sol.push[1:]
     allowed = 100.0 * _ROUNDING * size * np.sqrt(np.diff(sol.steps))
@@ -169,7 +173,7 @@ def _momentum_total(m):
     """Of all spheres together: gravity and walls."""
     sol = m.sol
     weight = np.sum(m.pile.mass) * m.pile.gravity
-    residual = np.diff(sol.momentum(), axis=0) - weight * np.diff(sol.t)[:, None]
+    residual = np.diff(sol.momentum(), axis=0) - weight * m.h * np.diff(sol.steps)[:, None]
     residual += np.sum(sol.wall_impulse[1:], axis=1)
     size = np.sum(m.pile.mass) * (m.speed[1:] + m.speed[:-1]) + sol.push[1:]
     allowed = 100.0 * _ROUNDING * size + m.staggered(np.sum(m.pile.mass))

@@ -67,10 +67,10 @@ class Recording:
         self.count, self.contacts, self.last_step = 0, 0, -1
 
     @staticmethod
-    def start(path, world, scheme, t0: float, steps: int, marks, description: str) -> "Recording":
+    def start(path, world, scheme, t0: float, steps: int, at, description: str) -> "Recording":
         """A new file."""
-        layout = _Layout(world.pile, len(marks))
-        parts = _parts(world, scheme, t0, steps, marks)
+        layout = _Layout(world.pile, len(at))
+        parts = _parts(world, scheme, t0, steps, at)
         settings = {
             "scheme": str(scheme),
             "t0": t0,
@@ -79,20 +79,20 @@ class Recording:
             "parts": parts,
             "version": 1,
         }
-        times = t0 + np.array(sorted(marks)) * world.dt
+        times = t0 + at * world.dt
         with said(path, "begin"):
             create(path, layout.columns, lambda h5: layout.fill(h5, times, settings, description))
             return Recording(path, layout, world.dt)
 
     @staticmethod
-    def resume(path, world, scheme, t0: float, steps: int, marks) -> tuple["Recording", bytes]:
+    def resume(path, world, scheme, t0: float, steps: int, at) -> tuple["Recording", bytes]:
         """An old file of the same run, and the state it can go on from (empty: from the start)."""
-        layout = _Layout(world.pile, len(marks))
+        layout = _Layout(world.pile, len(at))
         with open_file(path) as h5:
             before = json.loads(h5["carom"].attrs["settings"])["parts"]
             state, count = _newest(h5)
             rows = h5["carom/frames"][:count]
-        now = _parts(world, scheme, t0, steps, marks)
+        now = _parts(world, scheme, t0, steps, at)
         check_same(path, before, now)
         with said(path, "go on in"):
             recording = Recording(path, layout, world.dt)
@@ -145,7 +145,7 @@ class Recording:
             self.file.put(self.file.fixed[name] + k * row.nbytes, np.ascontiguousarray(row))
 
     def _save_state(self, k, run):
-        data = b"" if run.step == 0 else checkpoint.saved(run)  # from 0 one starts anew
+        data = b"" if run.step == 0 else run.saved()  # from 0 one starts anew
         self.file.write_part("carom/checkpoint", k % 2, slot(k, data))
 
     def solution(self, run) -> "RecordedSpheres":
@@ -164,8 +164,8 @@ class _Layout:
 
     def __init__(self, pile: Spheres, records: int):
         self.pile, self.n, self.N = pile, records, len(pile)
-        self.W = len(pile.walls.at(0.0)[0])
-        obstacles = len(pile.walls.obstacles_at(0.0)[0])
+        self.W = len(pile.walls.at(pile.start)[0])
+        obstacles = len(pile.walls.obstacles_at(pile.start)[0])
         touching = self.N * (_TOUCHING + self.W)
         together = max(1, min(records, _CHUNK_BYTES // (24 * self.N)))  # records of a chunk
         rows, chunk = records * self.N, together * self.N
@@ -253,7 +253,7 @@ def _wide(x):
 # ---- what a run is ------------------------------------------------------------------------------
 
 
-def _parts(world, scheme, t0, steps, marks) -> dict[str, str]:
+def _parts(world, scheme, t0, steps, at) -> dict[str, str]:
     """A hash of each thing that must be the same for a run to go on."""
     pile = world.pile
     functions = sorted(_functions(pile))
@@ -270,7 +270,7 @@ def _parts(world, scheme, t0, steps, marks) -> dict[str, str]:
         "what is a function": functions,
         "the scheme": [str(scheme)],
         "t0, t1 or dt": [t0, world.dt, steps],
-        "what is recorded": np.array(sorted(marks)),
+        "what is recorded": at,
     }
     return hashes(parts)
 
@@ -297,7 +297,7 @@ def _save_pile(group, pile: Spheres):
     group["walls"] = np.frombuffer(json.dumps(walls).encode(), "u1")
     for name in ("position", "velocity", "mass", "gravity", "period"):
         group[name] = getattr(pile, name)
-    group["radius"] = pile.radius_at(0.0)
+    group["radius"] = pile.radius_at(pile.start)
     group.attrs["restitution"], group.attrs["tolerance"] = pile.restitution, pile.tolerance
     group.attrs["iterations"] = pile.iterations
 
@@ -466,6 +466,8 @@ class RecordedSpheres(SpheresSolution):
             self.pile = file.pile() if pile is None else pile
             self.status, self.finished = file.status, file.finished
         self.path, self.dt = os.fspath(path), settings["dt"]
+        self.error = None
+        self.pile = self.pile.during(settings["t0"], settings["t0"] + settings["steps"] * self.dt)
         self.scheme = scheme_of_text(settings["scheme"]) if scheme is None else scheme
         self.t, self.steps = rows["t"].copy(), rows["step"].copy()
         self.work, self.push = rows["work"].copy(), rows["push"].copy()

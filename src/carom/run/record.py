@@ -53,6 +53,7 @@ class Record:
         self.final, self.resume = bool(final), bool(resume)
         self.description = ""  # of the run, for the file: how the command would make it again
         self.impacts = every == 1 if impacts is None else bool(impacts)
+        self.with_impacts = bool(impacts)  # whether they were asked for
 
     def without_impacts(self) -> "Record":
         """The same, without the table of impacts."""

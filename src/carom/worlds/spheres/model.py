@@ -1,12 +1,15 @@
 """Spheres: many bodies, and what they are made of."""
 
+import copy
+import operator
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from carom import errors
-from carom.worlds.spheres.walls import Walls, at_time
+from carom.worlds.spheres.walls import Walls, Within, asked, at_time, numbers
 
 
 class Spheres:
@@ -30,7 +33,8 @@ class Spheres:
     gravity
         (d,) [m/s^2]; None: none.
     force
-        ``force(t, x, v) -> (N, d)`` [N], beside gravity.
+        ``force(t, x, v) -> (N, d)`` [N], or (d,) for all alike, beside gravity; x and v cannot be
+        written to.
     restitution
         e in [0, 1], for all contacts.
     periodic
@@ -57,28 +61,44 @@ class Spheres:
         tolerance: float = 1e-6,
         iterations: int = 20_000,
     ):
-        x = np.array(position, float)
+        x = numbers(position, "position")
         if x.ndim != 2 or x.shape[1] not in (2, 3) or len(x) == 0:
             raise errors.ShapeError(f"position has shape {x.shape}; it must be (N, 2) or (N, 3)")
         N, d = x.shape
         self.position = _finite("position", x)  # (N, d) [m]
-        self.velocity = _finite("velocity", _vectors("velocity", velocity, (N, d)))  # (N, d) [m/s]
+        self.velocity = _finite("velocity", _velocity(velocity, N, d))  # (N, d) [m/s]
         self.radius = radius if callable(radius) else _scalars("radius", radius, N)
         self.mass = _scalars("mass", 1.0 if mass is None else mass, N)  # (N,) [kg]
         self.walls = Walls(walls)
-        self.gravity = _finite("gravity", _vectors("gravity", gravity, (d,)))  # (d,) [m/s^2]
+        self.gravity = _finite("gravity", _gravity(gravity, d))  # (d,) [m/s^2]
         self.period = _period(periodic, d)  # (d,) [m], 0 where space does not repeat
         if force is not None and not callable(force):
             raise errors.ShapeError(f"force must be a function of (t, x, v), not {force!r}")
-        if not 0.0 <= restitution <= 1.0:
-            raise errors.RestitutionError(
-                f"restitution is {restitution!r}; it must be one number in [0, 1]"
-            )
-        if not tolerance > 0.0:
-            raise errors.ShapeError(f"tolerance is {tolerance}; it must be positive, such as 1e-6")
-        self.force, self.restitution = force, float(restitution)
-        self.tolerance, self.iterations = float(tolerance), int(iterations)
-        self.smallest = float(np.min(self.radius_at(0.0)))  # [m], the unit of tolerances
+        self.force, self.restitution = force, _restitution(restitution)
+        self.tolerance, self.iterations = _tolerance(tolerance), _count("iterations", iterations)
+        self.start = 0.0  # [s], when a run of it begins; matters where something depends on time
+        if not (self.walls.moving or self.walls.drifting):
+            self.walls.check(self.period, self.start)
+
+    @cached_property
+    def smallest(self) -> float:
+        """[m] The smallest radius at the start: the unit of tolerances."""
+        return float(np.min(self.radius_at(self.start)))
+
+    def during(self, t0: float, t1: float) -> "Spheres":
+        """The same for a run from t0 to t1: its functions of time are asked within [t0, t1] only.
+
+        Where a scheme looks beyond (a rate at an end, a mean position), they go straight on.
+        """
+        bound = copy.copy(self)
+        bound.__dict__.pop("smallest", None)
+        bound.start = float(t0)
+        if callable(self.radius):
+            bound.radius = Within(self.radius, float(t0), float(t1))
+        bound.walls = self.walls.during(float(t0), float(t1))
+        bound.walls.check(self.period, float(t0))
+        bound.radius_at(t0)
+        return bound
 
     @property
     def dimension(self) -> int:
@@ -94,7 +114,22 @@ class Spheres:
 
     def radius_at(self, t: float) -> np.ndarray:
         """(N,) radii at time t."""
-        return _scalars("radius", at_time(self.radius, t), len(self))
+        if not callable(self.radius):
+            return self.radius
+        return _scalars("radius", at_time(self.radius, t, "radius"), len(self))
+
+    def force_at(self, t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """The force of the user (N, d) or (d,) [N], who may look at the state but not change it."""
+        seen = [x[:, : self.dimension].view() for x in (q, v)]
+        for x in seen:
+            x.flags.writeable = False
+        found = numbers(asked(self.force, "force", t, *seen), "force(t, x, v)")
+        wide = (len(self), self.dimension)
+        if found.shape not in (wide, (1, *wide[1:]), wide[1:]) and np.any(found):
+            raise errors.ShapeError(
+                f"force(t, x, v) has shape {found.shape} at t = {t:g}; it must be {wide}"
+            )
+        return found
 
     def replaced(self, **changes: Any) -> "Spheres":
         """The same with some arguments changed."""
@@ -128,11 +163,59 @@ def _finite(name, value):
 def _vectors(name, value, shape):
     if value is None:
         return np.zeros(shape)
-    found = np.asarray(value, float)
+    found = numbers(value, name)
     try:
         return np.array(np.broadcast_to(found, shape))
     except ValueError:
         raise errors.ShapeError(f"{name} has shape {found.shape}; it must be {shape}") from None
+
+
+def _velocity(value, N, d):
+    found = _vectors("velocity", value, (N, d))
+    if value is not None and np.any(found) and np.shape(value) not in ((N, d), (1, d), (d,)):
+        raise errors.ShapeError(f"velocity has shape {np.shape(value)}; it must be {(N, d)}")
+    return found
+
+
+def _gravity(value, d):
+    found = _vectors("gravity", value, (d,))
+    if value is not None and np.shape(value) != (d,) and np.any(found):
+        example = (0.0,) * (d - 1) + (float(np.ravel(value)[0]),)
+        raise errors.ShapeError(
+            f"gravity is {value!r}; it must be a vector of {d} numbers, such as {example}"
+        )
+    return found
+
+
+def _restitution(value):
+    try:
+        found = numbers(value, "restitution")
+    except errors.ShapeError:
+        found = np.array(np.nan)
+    if found.shape != () or not 0.0 <= found <= 1.0:
+        raise errors.RestitutionError(
+            f"restitution is {value!r}; it must be one number in [0, 1], for all contacts"
+        )
+    return float(found)
+
+
+def _tolerance(value):
+    found = numbers(value, "tolerance")
+    if found.shape != () or not 0.0 < found < 1.0:
+        raise errors.ShapeError(
+            f"tolerance is {value!r}; it must be positive, a part of a radius, such as 1e-6"
+        )
+    return float(found)
+
+
+def _count(name, value):
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = 0
+    if found < 1:
+        raise errors.ShapeError(f"{name} is {value!r}; it must be a whole number, 1 or more")
+    return found
 
 
 def _scalars(name, value, N):
@@ -147,12 +230,12 @@ def _scalars(name, value, N):
 def _period(periodic, d):
     if periodic is None:
         return np.zeros(d)
-    given = [periodic] * d if np.ndim(periodic) == 0 else list(periodic)
-    if len(given) != d:
-        raise errors.ShapeError(
-            f"periodic is {periodic!r}; give one period per direction, None where there is none"
-        )
-    found = np.array([0.0 if p is None or p == np.inf else float(p) for p in given])
-    if not np.all(found >= 0.0):
+    told = f"periodic is {periodic!r}; give one period per direction, None where there is none"
+    given = list(periodic) if isinstance(periodic, list | tuple | np.ndarray) else [periodic] * d
+    if len(given) != d or any(isinstance(p, list | tuple | np.ndarray) for p in given):
+        raise errors.ShapeError(told)
+    found = numbers([0.0 if p is None else p for p in given], "periodic")
+    found = np.where(found == np.inf, 0.0, found)
+    if not np.all((found >= 0.0) & np.isfinite(found)):
         raise errors.ShapeError(f"periodic is {periodic!r}; a period must be positive")
     return found

@@ -19,7 +19,7 @@ def relax(pile: Spheres, *, t: float = 0.0, largest: float = 0.1) -> Spheres:
     from carom.kernels.numba.threads import enough_for
 
     d = pile.dimension
-    world = World(pile, 1.0)
+    world = World(pile.during(t, t), 1.0)
     x = np.pad(pile.position, ((0, 0), (0, 3 - d)))
     with enough_for(len(pile)):
         gap = world.contacts(t, x).gap

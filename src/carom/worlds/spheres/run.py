@@ -17,7 +17,8 @@ from carom.worlds.spheres.solution import Frame, SpheresSolution, SphereStats, c
 from carom.worlds.spheres.world import World
 
 _RECORDS = 100  # kept when nothing is said
-_INITIAL_SLACK = 10.0  # overlap of the initial state that is let by, in tolerances
+_INITIAL_SLACK = 10.0  # overlap of the initial state that is let by, in tolerances ...
+_ENTERED = 0.5  # ... and under Moreau, which holds velocities, not gaps, in smallest radii
 _SCHEMES = (Maury, Moreau, PaoliSchatzman)
 
 
@@ -28,47 +29,70 @@ def solve_spheres(
     if not isinstance(scheme, _SCHEMES):
         names = ", ".join(kind.__name__ for kind in _SCHEMES)
         raise errors.KindError(f"scheme is {scheme!r}; Spheres are moved by {names}")
+    _check_options(scheme, record)
     from carom.kernels.numba.threads import enough_for
 
-    marks = _marks(record, t0, dt, steps)
-    world = World(pile, dt)
+    at = _places(record, t0, dt, steps)
+    world = World(pile.during(t0, t0 + steps * dt), dt)
     with enough_for(len(pile)), _bar(progress, steps) as show:
-        run = _begun(world, scheme, t0, steps, marks, record)
+        run = _begun(world, scheme, t0, steps, at, record)
         with contextlib.closing(run.kept), _interruptible():
             while run.step < steps and run.status is Status.ok:
                 run.advance()
                 show(run)
             solution = run.kept.solution(run)
+    solution.error = run.error
     if throw and not solution.ok:
         raise _failure(solution, steps, t0)
     return solution
 
 
-def _marks(record, t0, dt, steps) -> set:
-    """The steps to keep: about a hundred when nothing is said."""
+def _check_options(scheme, record) -> None:
+    """Refuse options that are of Systems."""
+    if record is not None and record.with_impacts:
+        raise errors.RecordError(
+            "Record(impacts=True) is for a System: Spheres have no table of impacts. Leave it out; "
+            "sol.contacts has the contacts that pushed, record by record"
+        )
+    if isinstance(scheme, PaoliSchatzman):
+        if scheme.geodesics:
+            raise errors.KindError(
+                "PaoliSchatzman(geodesics=True) is for a System whose mass depends on q: spheres "
+                "have constant masses, leave it out"
+            )
+        if scheme.tolerance != PaoliSchatzman().tolerance:
+            raise errors.KindError(
+                f"PaoliSchatzman(tolerance={scheme.tolerance:g}) is for a System: spheres have a "
+                "tolerance of their own, Spheres(..., tolerance=...)"
+            )
+
+
+def _places(record, t0, dt, steps) -> np.ndarray:
+    """Where the records lie, in steps from t0 (n,): about a hundred when nothing is said."""
     record = Record(every=max(1, steps // _RECORDS)) if record is None else record
     plan = record.plan(t0, dt, steps)
-    marks = plan.marks if plan.fractions is None else np.rint(plan.marks + plan.fractions)
-    return set(np.asarray(marks, int).tolist())
+    marks = np.asarray(plan.marks)
+    return marks.astype(float) if plan.fractions is None else marks + plan.fractions
 
 
-def _begun(world, scheme, t0, steps, marks, record) -> "_Run":
+def _begun(world, scheme, t0, steps, at, record) -> "_Run":
     """A run at its start, or where a file says that it was."""
+    run = _Run(world, scheme, t0, at, _InMemory())
     if record is None or record.path is None:
-        check_overlap(world, t0)
-        return _Run(world, scheme, t0, marks, _InMemory()).started()
+        check_overlap(world, scheme, t0)
+        return run.started()
     from carom.io.vtkhdf import Recording
     from carom.worlds.spheres.checkpoint import restore
 
-    run = _Run(world, scheme, t0, marks, _InMemory())
     if record.resume:
-        run.kept, state = Recording.resume(record.path, world, scheme, t0, steps, marks)
+        run.kept, state = Recording.resume(record.path, world, scheme, t0, steps, at)
         if state:
             restore(run, state)
+            run.done = run.kept.count
             return run
         run.kept.close()
-    check_overlap(world, t0)
-    run.kept = Recording.start(record.path, world, scheme, t0, steps, marks, record.description)
+    check_overlap(world, scheme, t0)
+    run.kept = Recording.start(record.path, world, scheme, t0, steps, at, record.description)
     try:
         return run.started()
     except BaseException:
@@ -105,13 +129,25 @@ class _InMemory:
         pass
 
 
-def check_overlap(world: World, t0: float) -> None:
-    """Refuse an initial state with overlaps, naming the worst pair."""
+def check_overlap(world: World, scheme, t0: float) -> None:
+    """Refuse an initial state with overlaps that the scheme would not leave; names the worst pair.
+
+    Maury leaves none.  A state of Moreau or PaoliSchatzman has overlaps of a step's motion, and may
+    be one's start.
+    """
     pile = world.pile
     contacts = world.contacts(t0, _wide(pile.position))
-    if not len(contacts.gap) or np.min(contacts.gap) >= -_INITIAL_SLACK * (
-        pile.tolerance * pile.smallest
-    ):
+    allowed, rule = _INITIAL_SLACK * pile.tolerance * pile.smallest, "Maury starts without overlaps"
+    if isinstance(scheme, Moreau):
+        allowed = max(allowed, _ENTERED * pile.smallest)
+        rule = f"Moreau starts with overlaps up to {_ENTERED:g} of the smallest radius"
+    if isinstance(scheme, PaoliSchatzman):
+        fastest = np.max(np.linalg.norm(pile.velocity, axis=1)) + world.dt * np.linalg.norm(
+            pile.gravity
+        )
+        allowed = max(allowed, 2.0 * world.dt * fastest / max(pile.restitution, 0.1))
+        rule = "PaoliSchatzman starts with overlaps up to a step before an impact, 2 dt |v| / e"
+    if not len(contacts.gap) or np.min(contacts.gap) >= -allowed:
         return
     k = int(np.argmin(contacts.gap))
     i, source = int(contacts.i[k]), int(contacts.source[k])
@@ -123,18 +159,21 @@ def check_overlap(world: World, t0: float) -> None:
         whom = f"spheres {i} and {j}" if j < world.N else f"sphere {i} and obstacle {j - world.N}"
     raise errors.AdmissibilityError(
         f"{whom} overlap by {-contacts.gap[k]:.3g} at t0 = {t0:g} (radius {pile.radius_at(t0)[i]:g}"
-        f", sphere {i} at {pile.position[i]}); {np.sum(contacts.gap < 0.0)} gaps are negative. "
-        "Move them apart, or remove small overlaps with carom.spheres.relax(pile)"
+        f", sphere {i} at {pile.position[i]}); {np.sum(contacts.gap < 0.0)} gaps are negative, "
+        f"and {rule}. Move them apart, or remove small overlaps with carom.spheres.relax(pile)"
     )
 
 
 class _Run:
     """The state of a run, and its records."""
 
-    def __init__(self, world, scheme, t0, marks, kept: Any):
-        self.world, self.scheme, self.t0, self.marks, self.kept = world, scheme, t0, marks, kept
+    def __init__(self, world, scheme, t0, at, kept: Any):
+        self.world, self.scheme, self.t0, self.at, self.kept = world, scheme, t0, at, kept
+        self.done = 0  # records of those ``at`` so many steps from t0
         self.step, self.iterations, self.residual, self.overlap = 0, 0, 0.0, 0.0
         self.status: Any = Status.ok
+        self.error: Any = None  # what stopped the run, where a status does not say it
+        self._before = b""  # the state before a step with records inside
         self.state: Any = None
         self.last: Any = None
         self._clear()
@@ -151,33 +190,60 @@ class _Run:
         self.last = contacts, impact.multipliers
         self.moved = np.zeros_like(q)
         self.state = State(t0, q, impact.point)
-        if 0 in self.marks:
-            self._keep()
+        if self.at[0] == 0.0:
+            self._keep_planned()
         self.state = self.scheme.start(world, t0, q, impact.point, world.dt)
         return self
 
     def advance(self):
-        """One step."""
+        """One step; whatever stops it, the last good state is kept."""
+        try:
+            self._advance()
+        except (errors.RecordError, SystemError):  # no file to keep it in; Ctrl-C in a kernel
+            raise
+        except Exception as problem:
+            self.status, self.error = Status.error, problem
+            with contextlib.suppress(Exception):
+                self._keep_last()
+
+    def _advance(self):
         world, before = self.world, self.state
+        inside = self._next() < self.step + 1
+        self._before = self.saved() if inside else b""
         state, report = self._stepped()
         self.iterations += int(report.iterations)
         if report.status is not Status.ok:
             self.status = report.status
             self.residual = max(self.residual, float(report.residual))
-            if self.kept.last_step != self.step:
-                self._keep()
+            self._keep_last()
             return
+        t = self.t0 + (self.step + 1) * world.dt
+        f = world.forces(before.t + 0.5 * world.dt, before.q, before.v)
+        overlap = world.overlap(report.contacts, t, state.q)
+        while self._next() < self.step + 1:
+            self._keep_planned(state.q - before.q)
         self.step += 1
         self.moved = state.q - before.q
-        self.state = State(self.t0 + self.step * world.dt, state.q, state.v)
-        f = world.forces(before.t + 0.5 * world.dt, before.q, before.v)
-        self.work += float(np.sum(f * (state.q - before.q)))
+        self.state = State(t, state.q, state.v)
+        self.work += float(np.sum(f * self.moved))
         self._received(report.contacts, report.impulse)
         self.residual = max(self.residual, float(report.residual))
-        self.largest = max(self.largest, world.overlap(report.contacts, self.state.t, state.q))
+        self.largest = max(self.largest, overlap)
         self.last = report.contacts, report.impulse
-        if self.step in self.marks:
-            self._keep()
+        self._before = b""
+        if self._next() == self.step:
+            self._keep_planned()
+
+    def _next(self):
+        """Where the next record lies, in steps from t0."""
+        return self.at[self.done] if self.done < len(self.at) else np.inf
+
+    def saved(self) -> bytes:
+        """All that the rest of the run depends on, at the last whole step."""
+        from carom.worlds.spheres.checkpoint import saved
+
+        self.overlap = max(self.overlap, self.largest)
+        return self._before or saved(self)
 
     def _stepped(self) -> Any:
         return self.scheme.step(self.world, self.state, self.world.dt)
@@ -205,16 +271,27 @@ class _Run:
                 place, weights=push[:, d], minlength=len(self.wall_impulse)
             )
 
-    def _keep(self):
-        d, state, world = self.world.dimension, self.state, self.world
+    def _keep_planned(self, ahead: Any = None):
+        """The next record; inside of a step that moves by ``ahead``, x is linear, v constant."""
+        into = self._next() - self.step
+        self._keep(into, self.state.q if ahead is None else self.state.q + into * ahead)
+        self.done += 1
+
+    def _keep_last(self):
+        """The last good state, where it is no record yet."""
+        if self.kept.last_step != self.step:
+            self._keep(0.0, self.state.q)
+
+    def _keep(self, into: float, q):
+        d, world = self.world.dimension, self.world
         contacts, impulse = self.last
-        t = self.t0 + self.step * world.dt
+        t = self.t0 + (self.step + into) * world.dt
         self.overlap = max(self.overlap, self.largest)
         frame = Frame(
             step=self.step,
             t=t,
-            x=state.q[:, :d].copy(),
-            v=state.v[:, :d].copy(),
+            x=q[:, :d].copy(),
+            v=self.state.v[:, :d].copy(),
             moved=self.moved[:, :d].copy(),
             radius=world.pile.radius_at(t),
             impulse=self.impulse[:, :d].copy(),
@@ -222,7 +299,7 @@ class _Run:
             work=self.work,
             push=self.push,
             overlap=self.largest,
-            contacts=contact_table(world, contacts, impulse, state.q, t),
+            contacts=contact_table(world, contacts, impulse, q, t),
         )
         self._clear()
         self.kept.add(frame, self)
@@ -257,12 +334,18 @@ def _bar(wanted, steps: int):
 
 
 def _failure(solution, steps, t0):
-    done = solution.stats.steps
-    error = exception_of(solution.status)(
-        f"{text_of(solution.status)}. The run stopped after step {done} of {steps}, at "
-        f"t = {t0 + done * solution.dt:g}, with a residual of {solution.stats.residual:.2e} "
-        f"smallest radii after {solution.stats.iterations} sweeps in all (tolerance "
-        f"{solution.pile.tolerance:g}); everything up to there is in error.solution"
-    )
-    error.solution = solution
+    done, problem = solution.stats.steps, solution.error
+    where = f"The run stopped after step {done} of {steps}, at t = {t0 + done * solution.dt:g}"
+    kept = "everything up to there is in error.solution"
+    if problem is None:
+        error = exception_of(solution.status)(
+            f"{text_of(solution.status)}. {where}, with a residual of "
+            f"{solution.stats.residual:.2e} smallest radii after {solution.stats.iterations} "
+            f"sweeps in all (tolerance {solution.pile.tolerance:g}); {kept}"
+        )
+    elif isinstance(problem, errors.CaromError):
+        error = type(problem)(f"{problem}. {where}; {kept}")
+    else:
+        error = errors.RunError(f"{type(problem).__name__}: {problem}. {where}; {kept}")
+    error.solution, error.__cause__ = solution, problem
     return error

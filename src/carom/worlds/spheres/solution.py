@@ -30,7 +30,7 @@ class ContactTable:
 class Frame:
     """One record; what is handed to a writer."""
 
-    step: int
+    step: int  # whole ones before t
     t: float
     x: np.ndarray  # (N, d) [m]; not folded back into the period
     v: np.ndarray  # (N, d) [m/s], right limit
@@ -73,6 +73,7 @@ class SpheresSolution:
         self.steps = np.array([f.step for f in frames])  # (n,) int
         self.stats: SphereStats = stats
         self.status, self.dt = status, dt
+        self.error: Exception | None = None  # what stopped the run, where status is Status.error
         self.scheme, self.pile = scheme, pile
 
     @property

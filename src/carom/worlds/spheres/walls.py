@@ -3,24 +3,74 @@
 Every argument that is a point, a direction or a radius may be a function of t.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from carom.errors import KindError, ShapeError
+from carom.errors import CaromError, KindError, RunError, ShapeError
 
 _DATA = 10  # numbers that describe a wall to the kernels (kernels/rows.py)
 
 
-def at_time(value, t: float) -> np.ndarray:
+def numbers(value, name: str) -> np.ndarray:
+    """``value`` as an array of floats."""
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind not in "biuf":
+            found = found.astype(float) if found.dtype.kind == "O" else None
+        if found is not None:
+            return found.astype(float)
+    except (ValueError, TypeError, OverflowError):
+        pass
+    raise ShapeError(f"{name} is {_short(value)}; it must be a number or an array of numbers")
+
+
+def _short(value) -> str:
+    """``value``, as a message can show it."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def at_time(value, t: float, name: str = "a function of t") -> np.ndarray:
     """``value``, or value(t) where it is a function."""
-    return np.asarray(value(t) if callable(value) else value, float)
+    return numbers(asked(value, name, t) if callable(value) else value, name)
+
+
+def asked(function, name: str, *arguments):
+    """What a function of the user returns; what it raises is said to be of it."""
+    try:
+        return function(*arguments)
+    except CaromError:
+        raise
+    except Exception as problem:
+        raise RunError(
+            f"{name} raised {type(problem).__name__} at t = {arguments[0]:g}: {problem}"
+        ) from problem
+
+
+@dataclass(frozen=True)
+class Within:
+    """A function of t that is asked within [t0, t1] only; beyond, it goes straight on.
+
+    f(end + s) = 2 f(end) - f(end - s),    end = t0 or t1                                     (1)
+    """
+
+    function: Any
+    t0: float
+    t1: float
+
+    def __call__(self, t: float) -> np.ndarray:
+        end = min(max(t, self.t0), self.t1)
+        if t == end:
+            return self.function(t)
+        back = min(max(2.0 * end - t, self.t0), self.t1)
+        return 2.0 * at_time(self.function, end) - at_time(self.function, back)  # (1)
 
 
 def padded(value, t: float, name: str) -> np.ndarray:
     """A vector of 2 or 3 numbers at time t, as 3."""
-    found = at_time(value, t)
+    found = at_time(value, t, name)
     if found.shape not in ((2,), (3,)) or not np.all(np.isfinite(found)):
         raise ShapeError(f"{name} is {found}; it must be a vector of 2 or 3 finite numbers")
     return np.pad(found, (0, 3 - len(found)))
@@ -28,14 +78,30 @@ def padded(value, t: float, name: str) -> np.ndarray:
 
 def _unit(value, t, name):
     found = padded(value, t, name)
-    length = np.linalg.norm(found)
-    if not length > 0.0:
+    if not np.any(found):
         raise ShapeError(f"{name} is {found}; its length must be positive")
+    length = np.linalg.norm(found)
+    if not 1e-150 < length < 1e150:  # its square is no number
+        found = found / np.max(np.abs(found))
+        length = np.linalg.norm(found)
     return found / length
 
 
-def _described(kind, *numbers):
-    return kind, np.pad(np.concatenate([np.ravel(x) for x in numbers]), (0, _DATA))[:_DATA]
+def _radius(value, t, name):
+    found = at_time(value, t, name)
+    if found.shape != () or not np.isfinite(found) or not found > 0.0:
+        raise ShapeError(f"{name} is {_short(found)}; it must be one positive, finite number")
+    return found
+
+
+def described(kind: int, *data) -> tuple[int, np.ndarray]:
+    """A wall as the kernels read it: its kind and at most ten numbers."""
+    found = np.concatenate([np.ravel(x) for x in data])
+    if len(found) > _DATA:
+        raise ShapeError(
+            f"a wall of kind {kind} is described by {len(found)} numbers; the kernels read {_DATA}"
+        )
+    return kind, np.pad(found, (0, _DATA - len(found)))
 
 
 @dataclass(frozen=True)
@@ -50,7 +116,7 @@ class Plane:
 
     def pieces(self, t: float) -> list:
         """What the kernels need."""
-        return [_described(0, padded(self.point, t, "point"), _unit(self.normal, t, "normal"))]
+        return [described(0, padded(self.point, t, "point"), _unit(self.normal, t, "normal"))]
 
 
 @dataclass(frozen=True)
@@ -62,7 +128,7 @@ class Box:
 
     def pieces(self, t: float) -> list:
         """Planes; axis by axis, first the low one."""
-        low, high = at_time(self.low, t), at_time(self.high, t)
+        low, high = at_time(self.low, t, "low"), at_time(self.high, t, "high")
         if low.shape != high.shape or low.shape not in ((2,), (3,)) or not np.all(low < high):
             raise ShapeError(f"the box from {low} to {high}: low must be below high, axis by axis")
         faces = []
@@ -70,7 +136,7 @@ class Box:
             normal = np.eye(3)[axis]
             for edge, sign in ((low[axis], 1.0), (high[axis], -1.0)):
                 if np.isfinite(edge):
-                    faces.append(_described(0, edge * normal, sign * normal))
+                    faces.append(described(0, edge * normal, sign * normal))
         return faces
 
 
@@ -85,7 +151,7 @@ class Cylinder:
     def pieces(self, t: float) -> list:
         """What the kernels need."""
         point, axis = padded(self.point, t, "point"), _unit(self.axis, t, "axis")
-        return [_described(1, point, axis, np.zeros(3), at_time(self.radius, t))]
+        return [described(1, point, axis, np.zeros(3), _radius(self.radius, t, "radius"))]
 
 
 @dataclass(frozen=True)
@@ -98,7 +164,7 @@ class Shell:
     def pieces(self, t: float) -> list:
         """What the kernels need."""
         center = padded(self.center, t, "center")
-        return [_described(2, center, np.zeros(6), at_time(self.radius, t))]
+        return [described(2, center, np.zeros(6), _radius(self.radius, t, "radius"))]
 
 
 @dataclass(frozen=True)
@@ -115,9 +181,11 @@ class Panel:
     def pieces(self, t: float) -> list:
         """What the kernels need."""
         edge, other = padded(self.edge, t, "edge"), padded(self.other_edge, t, "other_edge")
+        if not np.any(edge) and not np.any(other):
+            raise ShapeError(f"the edges {edge} and {other} of a Panel: one must have a length")
         if abs(edge @ other) > 1e-9 * np.linalg.norm(edge) * np.linalg.norm(other):
             raise ShapeError(f"the edges {edge} and {other} of a Panel must be orthogonal")
-        return [_described(3, padded(self.corner, t, "corner"), edge, other)]
+        return [described(3, padded(self.corner, t, "corner"), edge, other)]
 
 
 @dataclass(frozen=True)
@@ -129,11 +197,15 @@ class Obstacles:
 
     def at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
         """Positions (K, 3) and radii (K,) at time t."""
-        x = np.atleast_2d(at_time(self.position, t))
+        x = np.atleast_2d(at_time(self.position, t, "the position of obstacles"))
         if x.ndim != 2 or x.shape[1] not in (2, 3) or not np.all(np.isfinite(x)):
-            raise ShapeError(f"obstacles at {x}: position must be (K, 2) or (K, 3), finite")
-        x = np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
-        return x, np.broadcast_to(at_time(self.radius, t), (len(x),)).astype(float)
+            raise ShapeError(f"obstacles at {_short(x)}: it must be (K, 2) or (K, 3), finite")
+        r = at_time(self.radius, t, "the radius of obstacles")
+        if r.shape not in ((), (1,), (len(x),)):
+            raise ShapeError(f"the radius of {len(x)} obstacles has shape {r.shape}")
+        if not np.all(np.isfinite(r) & (r > 0.0)):
+            raise ShapeError(f"the radius of obstacles is {_short(r)}; it must be positive, finite")
+        return np.pad(x, ((0, 0), (0, 3 - x.shape[1]))), np.array(np.broadcast_to(r, (len(x),)))
 
 
 _KINDS = (Plane, Box, Cylinder, Shell, Panel, Obstacles)
@@ -146,18 +218,33 @@ def _moves(wall) -> bool:
 class Walls:
     """All walls of a world, as arrays at a time."""
 
-    def __init__(self, walls):
-        walls = [walls] if isinstance(walls, _KINDS) else list(walls)
+    def __init__(self, walls, start: float | None = None):
+        """``start``: when the run begins; None where it is not known yet."""
+        walls = [walls] if isinstance(walls, _KINDS) else _listed(walls)
         for wall in walls:
             if not isinstance(wall, _KINDS):
                 names = ", ".join(kind.__name__ for kind in _KINDS)
-                raise KindError(f"{wall!r} is not a wall; there are {names}")
+                raise KindError(f"{_short(wall)} is not a wall; there are {names}")
         self.walls = [w for w in walls if not isinstance(w, Obstacles)]
         self.obstacles = [w for w in walls if isinstance(w, Obstacles)]
         self.moving = any(_moves(w) for w in self.walls)
         self.drifting = any(_moves(w) for w in self.obstacles)
+        self._count = self._bodies_count = None
         self._still = None if self.moving else self._pieces(0.0)
         self._standing = None if self.drifting else self._bodies(0.0)
+        if start is not None:
+            self._count = len(self.at(start)[0])
+            self._bodies_count = len(self.obstacles_at(start)[0])
+
+    def during(self, t0: float, t1: float) -> "Walls":
+        """The same, their functions asked within [t0, t1] only."""
+
+        def bound(wall):
+            return replace(
+                wall, **{n: Within(v, t0, t1) for n, v in vars(wall).items() if callable(v)}
+            )
+
+        return Walls([bound(wall) for wall in [*self.walls, *self.obstacles]], t0)
 
     def at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
         """Kinds (W,) and data (W, 10) at time t."""
@@ -169,14 +256,86 @@ class Walls:
 
     def curved(self) -> bool:
         """Whether a wall bends around the spheres: its gap is not a convex function."""
-        return bool(np.any(np.isin(self.at(0.0)[0], (1, 2))))
+        return any(isinstance(wall, (Cylinder, Shell)) for wall in self.walls)
+
+    def check(self, period: np.ndarray, t: float) -> None:
+        """Refuse walls out of the plane, and such as contradict their images where space repeats.
+
+        ``period`` (d,) is 0 where space does not repeat.
+        """
+        repeats = np.pad(period, (0, 3 - len(period)))
+        for kind, data in zip(*self.at(t), strict=True):
+            if len(period) == 2:
+                _check_plane(kind, data)
+            if np.any(repeats):
+                _check_images(kind, data, repeats)
+        x, _ = self.obstacles_at(t)
+        if len(period) == 2 and np.any(x[:, 2]):
+            raise ShapeError("obstacles of disks lie in the plane: give (K, 2) numbers")
 
     def _pieces(self, t):
         found = [piece for wall in self.walls for piece in wall.pieces(t)]
+        if self._count not in (None, len(found)):
+            raise ShapeError(
+                f"there are {len(found)} faces of walls at t = {t:g}, and {self._count} at the "
+                "start: a Box must be open on the same sides all the time"
+            )
         kinds = np.array([kind for kind, _ in found], np.int64)
         return kinds, np.array([data for _, data in found], float).reshape(-1, _DATA)
 
     def _bodies(self, t):
         found = [o.at(t) for o in self.obstacles]
         x = np.concatenate([np.zeros((0, 3)), *(x for x, _ in found)])
+        if self._bodies_count not in (None, len(x)):
+            raise ShapeError(
+                f"there are {len(x)} obstacles at t = {t:g}, and {self._bodies_count} at the "
+                "start: their number must stay the same"
+            )
         return x, np.concatenate([np.zeros(0), *(r for _, r in found)])
+
+
+def _listed(walls):
+    try:
+        return list(walls)
+    except TypeError:
+        raise KindError(f"walls is {_short(walls)}; give a wall, or a list of them") from None
+
+
+def _check_plane(kind, data):
+    """What bounds disks is in their plane; the axis of a Cylinder is across it."""
+    out = {0: data[[5]], 1: data[3:5], 2: data[[2]], 3: data[[2, 5, 8]]}.get(int(kind), data[:0])
+    if np.any(np.abs(out) > 1e-12):
+        raise ShapeError(
+            f"a wall is described by {data}, in space, but disks move in the plane: its points and "
+            "directions have 2 numbers, and the axis of a Cylinder is (0, 0, 1)"
+        )
+
+
+def _check_images(kind, data, period):
+    """A plane along the directions that repeat, a container that fits, a panel not too long."""
+    repeats, along = period > 0.0, np.abs(data[3:6]) > 1e-12
+    if kind == 0 and np.any(along & repeats):
+        raise ShapeError(
+            f"a plane with normal {data[3:6]} lies across the period {period}: no place is on the "
+            "open side of all its images. Turn it along the period, or take a Panel"
+        )
+    if kind == 1 and np.any(along & repeats) and np.count_nonzero(along) > 1:
+        raise ShapeError(
+            f"a Cylinder with axis {data[3:6]} lies askew to the period {period}: turn its axis "
+            "along one direction, or out of those that repeat"
+        )
+    across = repeats & ~along if kind == 1 else repeats
+    if kind in (1, 2) and np.any(2.0 * data[9] > period[across]):
+        raise ShapeError(
+            f"a container of radius {data[9]:g} does not fit into the period {period}: make it "
+            "smaller, or the period longer"
+        )
+    if kind == 3:
+        edges = np.abs(data[3:9].reshape(2, 3))
+        long = repeats & (edges.sum(axis=0) > period)
+        askew = np.any((edges > 0.0) & long & (np.count_nonzero(edges, axis=1) > 1)[:, None])
+        if askew:
+            raise ShapeError(
+                f"a Panel with edges {data[3:6]} and {data[6:9]} is longer than the period "
+                f"{period} and askew to it: cut it into shorter ones"
+            )

@@ -8,7 +8,6 @@ import numpy as np
 from carom.status import Status
 from carom.worlds.spheres.contacts import Contacts
 from carom.worlds.spheres.neighbours import Cell, PairList, check_period
-from carom.worlds.spheres.walls import at_time
 
 _ATTEMPTS = 40  # at a step: a reach too short is doubled, a curved wall linearised again
 _SKIN_STEPS = 8.0  # steps that a list should serve ...
@@ -81,11 +80,11 @@ class World:
         self.N, self.dimension = pile.position.shape
         self.cell = Cell(np.zeros(3), np.pad(pile.period, (0, 3 - self.dimension)), self.dimension)
         self._metric = Metric(pile.mass)
-        self._inverse_mass = np.zeros(self.N + len(pile.walls.obstacles_at(0.0)[0]) + 1)
+        self._inverse_mass = np.zeros(self.N + len(pile.walls.obstacles_at(pile.start)[0]) + 1)
         self._inverse_mass[: self.N] = 1.0 / pile.mass
         self._pairs = None
         self._pair_guess = np.zeros(0)
-        self._wall_guess = np.zeros((self.N, len(pile.walls.at(0.0)[0])))
+        self._wall_guess = np.zeros((self.N, len(pile.walls.at(pile.start)[0])))
         self.rebuilds = 0
 
     # What a scheme asks of its world.
@@ -100,9 +99,7 @@ class World:
             np.broadcast_to(np.pad(self.pile.gravity, (0, 3 - self.dimension)), q.shape)
         )
         if self.pile.force is not None:
-            d = self.dimension
-            given = np.asarray(self.pile.force(t, q[:, :d], v[:, :d]), float)
-            f[:, :d] += np.broadcast_to(given, (self.N, d))
+            f[:, : self.dimension] += self.pile.force_at(t, q, v)
         return f
 
     def force_uses_velocity(self, q):
@@ -211,8 +208,7 @@ class World:
 
     def radii(self, t):
         """(B,) of spheres and obstacles at time t."""
-        own = np.broadcast_to(at_time(self.pile.radius, t), (self.N,))
-        return np.concatenate([own, self.pile.walls.obstacles_at(t)[1]])
+        return np.concatenate([self.pile.radius_at(t), self.pile.walls.obstacles_at(t)[1]])
 
     def bodies(self, t, q):
         """(B, 3) spheres and obstacles."""
