@@ -83,7 +83,7 @@ class Planted:
         """Normal speed of the first impact."""
         hit = self.problem.impact_times[self.problem.impact_times > 0.0][0]
         q, v = self.problem.exact(np.array([hit * (1 - 1e-9)]))
-        return -float(self.system.contacts(hit, jnp.asarray(q[0])).velocity(v[0])[0])
+        return -float(self.system.normals(hit, jnp.asarray(q[0])).velocity(v[0])[0])
 
     def replaced(self, system):
         """Another system around the first impact."""
@@ -137,7 +137,7 @@ def push_in_flight(at, size):
 
     def push(t, q, v, impulse):
         q, metric = jnp.asarray(q[-1]), at.system.metric(jnp.asarray(q[-1]))
-        row = at.system.contacts(t, q).rows[0]
+        row = at.system.normals(t, q).rows[0]
         kick = metric.solve(row)
         lam = size * jnp.sqrt(2 * metric.energy(jnp.asarray(v[-1])) / (row @ kick))
         v[-1] += np.asarray(lam * kick)

@@ -71,7 +71,8 @@ def random_impact(seed, d, p):
 def _struck(system, q, v):
     metric, contacts = system.metric(q), system.contacts(0.0, q)
     hit = rebound(system, metric, contacts, v, jnp.ones(contacts.gap.shape, bool))
-    return hit, metric.mass, contacts.rows
+    flat = eqx.tree_at(lambda h: h.multipliers, hit, hit.multipliers[:, 0])
+    return flat, metric.mass, contacts.rows[:, 0]
 
 
 def kinetic(M, v):

@@ -26,8 +26,8 @@ def system_with(gap=None, **options):
 
 def test_a_scalar_gap_is_a_vector_of_one():
     q = jnp.array([3.0, 4.0])
-    scalar = system_with(lambda t, q: q[0] - t).contacts(1.0, q)
-    vector = system_with(lambda t, q: jnp.stack([q[0] - t])).contacts(1.0, q)
+    scalar = system_with(lambda t, q: q[0] - t).normals(1.0, q)
+    vector = system_with(lambda t, q: jnp.stack([q[0] - t])).normals(1.0, q)
     assert jax.tree_util.tree_all(jax.tree_util.tree_map(np.array_equal, scalar, vector))
     assert scalar.gap.shape == (1,)
     assert scalar.rate.shape == (1,)
@@ -40,7 +40,7 @@ def test_gap_may_be_a_list():
 
 
 def test_no_gap():
-    contacts = system_with().contacts(0.0, jnp.ones(3))
+    contacts = system_with().normals(0.0, jnp.ones(3))
     assert contacts.gap.shape == (0,)
     assert contacts.rows.shape == (0, 3)
     assert contacts.velocity(jnp.ones(3)).shape == (0,)
@@ -61,7 +61,7 @@ def moving_gaps(t, q):
 def test_contacts_are_the_derivatives(d):
     system = system_with(moving_gaps)
     q, t, h = np.random.default_rng(d).normal(size=d), 0.7, 1e-6
-    contacts, gap = eqx.filter_jit(system.contacts)(t, q), eqx.filter_jit(system.gaps)
+    contacts, gap = eqx.filter_jit(system.normals)(t, q), eqx.filter_jit(system.gaps)
     rate = (gap(t + h, q) - gap(t - h, q)) / (2 * h)
     rows = np.stack([(gap(t, q + s) - gap(t, q - s)) / (2 * h) for s in h * np.eye(d)], axis=1)
     assert np.allclose(contacts.gap, moving_gaps(t, q), rtol=1e-15)
@@ -74,7 +74,7 @@ def test_velocity_is_the_rate_of_the_gap_along_the_motion():
     q, v = np.array([0.3, -1.0]), np.array([2.0, 0.5])
     gap = eqx.filter_jit(system.gaps)
     ahead, behind = (gap(0.7 + s, q + s * v) for s in (h, -h))
-    found = eqx.filter_jit(system.contacts)(0.7, q).velocity(v)
+    found = eqx.filter_jit(system.normals)(0.7, q).velocity(v)
     assert np.allclose(found, (ahead - behind) / (2 * h), rtol=0, atol=1e-8)
 
 

@@ -25,6 +25,10 @@ class RestitutionError(CaromError, ValueError):
     """A coefficient of restitution is outside [0, 1], or the scheme cannot use it."""
 
 
+class FrictionError(CaromError, ValueError):
+    """A coefficient of friction, or the sliding velocity it acts along, makes no sense."""
+
+
 class MassError(CaromError, ValueError):
     """A mass is not symmetric positive definite."""
 

@@ -47,7 +47,7 @@ def _functions(problem: Problem):
         return rebound(system, system.metric(q), system.contacts(t, q), v, closed).point
 
     def closing(t, q, v):
-        return system.contacts(t, q).velocity(v)
+        return system.normals(t, q).velocity(v)
 
     def acceleration(t, q, v):
         return system.acceleration(t, q, v)

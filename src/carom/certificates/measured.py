@@ -34,7 +34,7 @@ class _Record(NamedTuple):
 
 
 def _at_record(system, t, q, v, lam):
-    metric, contacts = system.metric(q), system.contacts(t, q)
+    metric, contacts = system.metric(q), system.normals(t, q)
     a, normals = metric.solve(system.forces(t, q, v)), metric.whiten(contacts.rows)
 
     def speed(s):
@@ -71,7 +71,7 @@ def _over_step(system, t, q, va, vb, lam):
     fa, fb = system.forces(t[1], q[1], va), system.forces(t[2], q[2], vb)
     elsewhere = [(t[2], q[1], va), (t[1], q[2], va), (t[1], q[1], vb)]
     momentum = jax.vmap(lambda q: system.metric(q).apply(dv))(q)
-    push = jax.vmap(lambda t, q: system.contacts(t, q).rows.T @ lam)(t, q)
+    push = jax.vmap(lambda t, q: system.normals(t, q).rows.T @ lam)(t, q)
     Ma, Mb = system.metric(q[1]), system.metric(q[2])
     return _Step(
         gained=(momentum[1] + momentum[2]) / 2,
@@ -90,11 +90,11 @@ class _Face(NamedTuple):
 
 def _at_face(system, t, q, lam):
     """A wall that yields pushes along the normal of its face, at the point nearest to q."""
-    metric, contacts = system.metric(q), system.contacts(t, q)
+    metric, contacts = system.metric(q), system.normals(t, q)
     normals = metric.whiten(contacts.rows)
     size = jnp.maximum(jnp.sum(normals**2, axis=1), 1e-300)
     out = normals * (jnp.maximum(-contacts.gap, 0.0) / size)[:, None]
-    rows = jax.vmap(lambda x: system.contacts(t, q + metric.lift(x)).rows)(out)
+    rows = jax.vmap(lambda x: system.normals(t, q + metric.lift(x)).rows)(out)
     own = rows[jnp.arange(len(lam)), jnp.arange(len(lam))]
     return _Face((own - contacts.rows).T @ lam)
 

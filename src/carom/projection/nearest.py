@@ -49,16 +49,17 @@ def nearest(
         shift = P.shift + y.point
         x = W + shift
         back = logarithm(world.mass, x, W) if curved else -shift
-        contacts = world.contacts(t, x)
+        contacts = world.normals(t, x)
         residual = _residual(near(x), back, y.multipliers, contacts, W)
         return Nearest(shift, back, y.multipliers, residual, P.iterations + 1, y.status, contacts)
 
     def unfinished(P):
-        outside = (P.iterations == 0) & jnp.any(P.contacts.gap < 0.0)
+        outside = (P.iterations == 0) & jnp.any((P.contacts.gap < 0.0) | joined)
         more = (P.residual > tolerance) & (P.iterations < iterations)
         return (outside | more) & (P.status == Status.ok)
 
-    zero, contacts = jnp.zeros_like(W), world.contacts(t, W)
+    zero, contacts = jnp.zeros_like(W), world.normals(t, W)
+    joined = contacts.bilateral() & (contacts.gap != 0.0)
     lam = jnp.zeros_like(contacts.gap)
     start = Nearest(zero, zero, lam, jnp.zeros(()), jnp.array(0), Status.ok, contacts)
     P = jax.lax.while_loop(unfinished, turn, start)
@@ -72,5 +73,6 @@ def _residual(metric, back, lam, contacts, W):
     balance = jnp.max(jnp.abs(metric.apply(back) + product(contacts.rows.T, lam)))
     balance_scale = jnp.maximum(jnp.max(metric.apply(size)), 1e-300)
     gap = contacts.gap / jnp.maximum(product(jnp.abs(contacts.rows), size), 1e-300)
-    off = jnp.where(lam > 0.0, jnp.abs(gap), jnp.maximum(-gap, 0.0))
+    held = (lam > 0.0) | contacts.bilateral()
+    off = jnp.where(held, jnp.abs(gap), jnp.maximum(-gap, 0.0))
     return jnp.maximum(balance / balance_scale, jnp.max(off, initial=0.0))

@@ -98,7 +98,7 @@ class _Over(NamedTuple):
 def _at_records(system, arrays):
     def at(t, q, v):
         kinetic = system.metric(q).energy(v)
-        return _At(kinetic, system.energy(q, v) - kinetic, system.contacts(t, q).rate)
+        return _At(kinetic, system.energy(q, v) - kinetic, system.normals(t, q).rate)
 
     return jax.vmap(at)(*arrays)
 

@@ -61,6 +61,8 @@ class Motion:
     v: Any
     gap: Any
     impulse: Any
+    joint_impulse: Any
+    friction: Any
     velocity_before: Any
     velocity_after: Any
     events: Any
@@ -217,6 +219,8 @@ class Solution(Motion, eqx.Module):
     v: Any  # (n, d) velocity, right limit
     gap: Any  # (n, p) negative means overlap
     impulse: Any  # (n, p) received since the record before (the step ending at t, if all are kept)
+    joint_impulse: Any  # (n, k) likewise, of either sign; None without joints
+    friction: Any  # (n, p) or (n, p, 2) likewise, along slip; None without friction
     velocity_before: Any  # (n, p) relative normal velocity before the reaction of the step ending
     velocity_after: Any  # at t, and after it; None unless every step was recorded
     events: Any  # (n, k, 5) impacts located inside the step, padded with -1; None without them
@@ -241,6 +245,8 @@ AXES = {
     "v": "coordinate",
     "gap": "constraint",
     "impulse": "constraint",
+    "joint_impulse": "joint",
+    "friction": "constraint",
     "velocity_before": "constraint",
     "velocity_after": "constraint",
 }

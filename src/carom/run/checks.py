@@ -95,9 +95,18 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
         raise errors.ShapeError(
             f"mass has shape {mass}; for q0 of shape {(d,)} it must be {(d,)} or {(d, d)}"
         )
-    e = system.restitution
+    e, mu = system.restitution, system.friction
     if e.ndim and e.shape != gap:
         raise errors.ShapeError(f"restitution has shape {e.shape}, but there are {gap[0]} gaps")
+    if mu is not None and mu.ndim and mu.shape != gap:
+        raise errors.ShapeError(f"friction has shape {mu.shape}, but there are {gap[0]} gaps")
+    if system.slip is not None:
+        slip = jax.eval_shape(lambda v: jnp.asarray(system.slip(t, q, v)), v).shape
+        if slip not in ((gap[0],), (gap[0], 2)) and not (gap[0] == 1 and slip in ((), (2,))):
+            raise errors.ShapeError(
+                f"slip returns shape {slip}; for {gap[0]} gaps it must be ({gap[0]},) in the plane "
+                f"or ({gap[0]}, 2) in space"
+            )
 
 
 def check_restitution(system, scheme) -> None:
@@ -109,6 +118,20 @@ def check_restitution(system, scheme) -> None:
         raise errors.RestitutionError(
             f"restitution is {e}, but {type(scheme).__name__} has one e for all gaps: give one "
             "number, or use Moreau or Maury"
+        )
+
+
+def check_laws(system, scheme) -> None:
+    """Refuse a scheme that does not know the law of the contacts."""
+    name = type(scheme).__name__
+    if system.friction is not None and not scheme.frictional:
+        raise errors.FrictionError(
+            f"{name} has no law of friction: use Moreau or Maury, or leave friction out"
+        )
+    if system.joint is not None and not scheme.jointed:
+        raise errors.KindError(
+            f"{name} does not hold joints: use Moreau, Maury or PaoliSchatzman, or coordinates in "
+            "which the joint needs no equation"
         )
 
 
@@ -143,7 +166,7 @@ def check_start(start, t0: float, q0: Array) -> None:
     if start.mass is not None:
         check_definite(np.asarray(start.mass), f"mass(q0), at q0 = {q0},")
     tolerance, gap = np.asarray(start.tolerance), np.asarray(start.contacts.gap)
-    rows = np.asarray(start.contacts.rows)
+    rows = np.asarray(start.contacts.rows)[:, 0]
     _check_finite("force", start.force, t0, q0)
     _check_finite("gap", gap, t0, q0)
     if np.any(gap < -np.where(np.isfinite(tolerance), tolerance, 0.0)):

@@ -1,10 +1,12 @@
 """The compiled loop: initial data, one step, and a piece of a run with its records."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from carom.derivatives import no_derivative_where
@@ -12,7 +14,8 @@ from carom.results.solution import Stats
 from carom.run.checks import check_shapes
 from carom.schemes.scheme import Report, Scheme, State, rebound
 from carom.status import Status, failing, first_failure
-from carom.worlds.system.system import Contacts, System
+from carom.worlds.system.contacts import Contacts
+from carom.worlds.system.system import System
 
 EVENT_FIELDS = 5  # time, gap, normal velocity before and after, impulse
 
@@ -38,7 +41,7 @@ class Carry(eqx.Module):
 
     step: Array  # () int, the same for every member of a batch
     state: State
-    impulse: Array  # (p,) since the last record
+    impulse: Array  # (Shape.pushes,) since the last record
     stats: Stats
     status: Status
 
@@ -47,7 +50,34 @@ class Carry(eqx.Module):
         return eqx.tree_at(lambda c: c.impulse, self, jnp.zeros_like(self.impulse))
 
 
-# A record is one row, q, v, gap, impulse side by side: a single write in the compiled loop.  Where
+class Shape(NamedTuple):
+    """How many numbers a record has of each kind."""
+
+    d: int  # coordinates
+    p: int  # gaps
+    k: int  # joints
+    m: int  # components of an impulse
+
+    @property
+    def pushes(self) -> int:
+        """Impulses: normal ones, those of joints, friction."""
+        return self.p * self.m + self.k
+
+    @property
+    def short(self) -> int:
+        """The length of a row: q, v, gap, impulses."""
+        return 2 * self.d + self.p + self.pushes
+
+    def full(self, scheme: Scheme) -> int:
+        """The length of a row of a step recorded in full."""
+        return self.short + 2 * self.p + EVENT_FIELDS * scheme.events_per_step
+
+    def normal(self, velocity: Array) -> Array:
+        """(p,) of (p + k, m)."""
+        return velocity[: self.p, 0]
+
+
+# A record is one row, q, v, gap, impulses side by side: a single write in the compiled loop.  Where
 # every step is kept, the normal velocities before and after its reaction follow.
 
 
@@ -56,26 +86,27 @@ FIELDS = (
     "v",
     "gap",
     "impulse",
+    "joint_impulse",
+    "friction",
     "velocity_before",
     "velocity_after",
     "events",
 )
 
 
-def split_rows(rows, d: int, p: int):
-    """The FIELDS (the last three None where they were not kept)."""
-    ends = [d, 2 * d, 2 * d + p, 2 * d + 2 * p, 2 * d + 3 * p, 2 * d + 4 * p]
+def split_rows(rows, shape: Shape):
+    """The FIELDS, None where there are none: no joint, no friction, or it was not kept."""
+    d, p, k, m = shape
+    widths = [d, d, p, p, k, p * (m - 1), p, p]
+    ends = np.cumsum(widths)
     parts = [rows[:, a:b] for a, b in zip([0, *ends], ends, strict=False)]
+    parts[4] = parts[4] if k else None
+    parts[5] = parts[5].reshape(-1, p, m - 1)[:, :, slice(None) if m > 2 else 0] if m > 1 else None
     if rows.shape[1] < ends[-1]:
-        return [*parts[:4], None, None, None]
+        return [*parts[:6], None, None, None]
     count = (rows.shape[1] - ends[-1]) // EVENT_FIELDS
     events = rows[:, ends[-1] :].reshape(rows.shape[0], count, EVENT_FIELDS)
     return [*parts, events if count else None]
-
-
-def full_width(scheme: Scheme, d: int, p: int) -> int:
-    """The length of a row of a step recorded in full."""
-    return 2 * d + 4 * p + EVENT_FIELDS * scheme.events_per_step
 
 
 class Start(eqx.Module):
@@ -87,6 +118,7 @@ class Start(eqx.Module):
     tolerance: Array  # (p,) below which a gap counts as closed
     force: Array  # (d,)
     mass: Array | None  # mass(q0), when it is a function
+    shape: Shape = eqx.field(static=True)
 
 
 def begin(run: Run, q0: Array, v0: Array) -> Start:
@@ -94,9 +126,12 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
     system, t0, e = run.system, run.t0, run.system.restitution
     check_shapes(system, t0, q0, v0)  # once: it is not part of the compiled program
     metric, contacts = system.metric(q0), system.contacts(t0, q0)
-    size = jnp.abs(contacts.rows) @ jnp.abs(q0) + jnp.abs(contacts.rate * t0)
+    shape = shape_of(system, q0)
+    size = jnp.abs(contacts.rows[:, 0]) @ jnp.abs(q0) + jnp.abs(contacts.rate[:, 0] * t0)
     tolerance = _CLOSED * (size + 1e-4)
-    closed = contacts.gap <= tolerance
+    bilateral = contacts.law.bilateral()
+    closed = (contacts.gap <= tolerance) | bilateral
+    apart = (contacts.gap < -tolerance) | (bilateral & (contacts.gap > tolerance))
     struck = closed & run.scheme.rigid  # a wall that yields takes any velocity (PS93, 10)
     if run.scheme.differentiable:
         q, impact = _impact_at_start(system, t0, q0, v0, contacts, struck)
@@ -105,12 +140,12 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
     carry = Carry(
         step=jnp.array(0),
         state=run.scheme.start(system, t0, q, impact.point, run.dt),
-        impulse=impact.multipliers,
+        impulse=_flat(impact.multipliers, shape.pushes),
         stats=Stats.start(impact),
         status=first_failure(
             failing(jnp.any((e < 0.0) | (e > 1.0)), Status.restitution),
             failing(~(jnp.all(jnp.isfinite(q0)) & jnp.all(jnp.isfinite(v0))), Status.nonfinite),
-            failing(jnp.any(contacts.gap < -tolerance), Status.outside),
+            failing(jnp.any(apart), Status.outside),
             contacts.status(metric, closed, impact.point),
             impact.status,
         ),
@@ -118,19 +153,20 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
     # a member that fails here keeps what it was given
     good = carry.status == Status.ok
     v = jnp.where(good, impact.point, v0)
-    blow = jnp.where(good, impact.multipliers, 0.0)
+    blow = jnp.where(good, _flat(impact.multipliers, shape.pushes), 0.0)
     kept = jax.tree_util.tree_map(lambda x: jnp.where(good, x, jnp.zeros_like(x)), carry.state)
     kept = State(t0, jnp.where(good, kept.q, q0), jnp.where(good, kept.v, v0), kept.memory)
     carry = eqx.tree_at(lambda c: (c.state, c.impulse), carry, (kept, blow))
     carry = jax.tree_util.tree_map(lambda x: jax.lax.convert_element_type(x, x.dtype), carry)
-    before, after = contacts.velocity(v0), contacts.velocity(v)
+    before, after = (shape.normal(contacts.velocity(x)) for x in (v0, v))
     return Start(
         carry=carry,
-        row=_start_row(run, q0, v, contacts.gap, blow, before, after),
+        row=_start_row(run, q0, v, contacts.gap[: shape.p], blow, before, after),
         contacts=contacts,
         tolerance=tolerance,
         force=system.forces(t0, q0, v0),
         mass=None if not callable(system.mass) else system.mass(q0),
+        shape=shape,
     )
 
 
@@ -139,7 +175,7 @@ def _impact_at_start(system, t0, q0, v0, contacts, closed):
 
     In value the shift is zero; a q0 that moves off the gap meets it that much later.
     """
-    w = contacts.velocity(v0)
+    w = contacts.velocity(v0)[:, 0]
     hit = closed & (w < 0.0)
     moved = contacts.gap - jax.lax.stop_gradient(contacts.gap)
     shift = jnp.sum(jnp.where(hit, -moved / jnp.where(hit, w, 1.0), 0.0))
@@ -148,6 +184,22 @@ def _impact_at_start(system, t0, q0, v0, contacts, closed):
     found = rebound(system, system.metric(q), system.contacts(t0 + shift, q), v, closed)
     v = found.point - shift * system.acceleration(t0, q0, found.point)
     return q - shift * found.point, eqx.tree_at(lambda f: f.point, found, v)
+
+
+def _flat(impulse, pushes: int):
+    """(pushes,) of (p + k, m): normal impulses, those of joints, friction."""
+    count, m = impulse.shape
+    if m == 1:
+        return impulse[:, 0]
+    p = (pushes - count) // (m - 1)
+    return jnp.concatenate([impulse[:, 0], jnp.ravel(impulse[:p, 1:])])
+
+
+def shape_of(system, q: Array) -> Shape:
+    """The Shape of its records, without running anything."""
+    contacts = jax.eval_shape(system.contacts, jnp.zeros(()), q)
+    k = contacts.law.joints
+    return Shape(q.shape[0], contacts.gap.shape[0] - k, k, contacts.rate.shape[1])
 
 
 def _start_row(run, *parts):
@@ -165,17 +217,17 @@ def one_step(run: Run, carry: Carry) -> tuple[Carry, Report]:
     carry = Carry(
         step=step,
         state=State(run.time(step), state.q, state.v, state.memory),
-        impulse=carry.impulse + jnp.where(good, report.impulse, 0.0),
+        impulse=carry.impulse + jnp.where(good, _flat(report.impulse, carry.impulse.shape[0]), 0.0),
         stats=carry.stats.after(report, good),
         status=first_failure(carry.status, report.status),
     )
     return carry, report
 
 
-def advance_each(run: Run, carry: Carry, steps, capacity: int):
+def advance_each(run: Run, carry: Carry, shape: Shape, steps, capacity: int):
     """Through ``steps`` steps, each recorded in full.
 
-    Returns the carry and the rows, (capacity, 2 d + 4 p), of which the first ``steps`` count.
+    Returns the carry and the rows, (capacity, shape.full), of which the first ``steps`` count.
     """
 
     def keep(r, loop):
@@ -183,22 +235,26 @@ def advance_each(run: Run, carry: Carry, steps, capacity: int):
         state = carry.state
         gap = run.system.gaps(state.t, state.q)
         good = carry.status == Status.ok
-        before, after = (jnp.where(good, x, 0.0) for x in (report.before, report.after))
+        before, after = (
+            jnp.where(good, shape.normal(x), 0.0) for x in (report.before, report.after)
+        )
         row = [state.q, state.v, gap, carry.impulse, before, after]
         if report.events is not None:
             row.append(jnp.where(good, jnp.ravel(report.events), -1.0))
         return carry.without_impulse(), _written(loop[1], row, r)
 
-    width = full_width(run.scheme, carry.state.q.shape[0], carry.impulse.shape[0])
-    return jax.lax.fori_loop(0, steps, keep, (carry, jnp.zeros((capacity, width))))
+    rows = jnp.zeros((capacity, shape.full(run.scheme)))
+    return jax.lax.fori_loop(0, steps, keep, (carry, rows))
 
 
-def advance(run: Run, carry: Carry, strides, fractions, turns, capacity: int, records=None):
+def advance(
+    run: Run, carry: Carry, shape: Shape, strides, fractions, turns, capacity: int, records=None
+):
     """Through ``turns`` turns, the r-th of ``strides[r]`` steps and with a record at its end.
 
     With ``fractions`` a record lies that far into the step that follows, where q is linear.  With
     ``records`` the turns from there on are on the way to a record that a later piece makes.
-    Returns the carry and the rows, (capacity, 2 d + 2 p), of which those of the records count.
+    Returns the carry and the rows, (capacity, shape.short), of which those of the records count.
     """
 
     def keep(r, loop):
@@ -213,8 +269,7 @@ def advance(run: Run, carry: Carry, strides, fractions, turns, capacity: int, re
         carry = eqx.tree_at(lambda c: c.impulse, carry, left)
         return carry, _written(loop[1], row, r)
 
-    width = 2 * carry.state.q.shape[0] + 2 * carry.impulse.shape[0]
-    return jax.lax.fori_loop(0, turns, keep, (carry, jnp.zeros((capacity, width))))
+    return jax.lax.fori_loop(0, turns, keep, (carry, jnp.zeros((capacity, shape.short))))
 
 
 def _written(rows, row, r):

@@ -17,6 +17,7 @@ from carom.results.impacts import COLUMNS, ImpactLog, listed
 from carom.results.solution import Origin, Solution
 from carom.run.checks import (
     check_kinds,
+    check_laws,
     check_record,
     check_restitution,
     check_start,
@@ -34,7 +35,7 @@ from carom.run.loop import (
     advance_each_compiled,
     begin,
     begin_compiled,
-    full_width,
+    shape_of,
     split_rows,
     with_force_apart,
 )
@@ -95,6 +96,7 @@ def solve(
     if not scheme.rigid:
         record = record.without_impacts()
     check_restitution(system, scheme)
+    check_laws(system, scheme)
     traced, batched = tracing(system, scheme, t0, q0, v0)
     run = Run(
         with_force_apart(system) if batched else system,
@@ -121,11 +123,14 @@ def _solve_traced(run, q0, v0, plan, record) -> Solution:
         start = begin(run, q0, v0)
         carry = start.carry.without_impulse() if first else start.carry
         if record.every == 1:
-            carry, rows = advance_each(run, carry, jnp.asarray(len(marks)), len(marks))
+            steps = jnp.asarray(len(marks))
+            carry, rows = advance_each(run, carry, start.shape, steps, len(marks))
         else:
             strides = jnp.asarray(np.diff(marks, prepend=0))
             into = None if plan.fractions is None else jnp.asarray(plan.fractions)
-            carry, rows = advance(run, carry, strides, into, jnp.asarray(len(marks)), len(marks))
+            carry, rows = advance(
+                run, carry, start.shape, strides, into, jnp.asarray(len(marks)), len(marks)
+            )
         if first:
             rows = jnp.concatenate([start.row[None, : rows.shape[1]], rows])
         return carry, rows
@@ -133,7 +138,7 @@ def _solve_traced(run, q0, v0, plan, record) -> Solution:
     right = run.scheme.differentiable or run.system.gap is None
     safe = differentiable(moved) if right else refusing(moved, _no_derivative(run.scheme))
     carry, rows = safe(q0, v0)
-    return _solution(run, _record_steps(plan), rows, carry)
+    return _solution(run, _record_steps(plan), rows, carry, shape_of(run.system, q0))
 
 
 def _no_derivative(scheme) -> str:
@@ -204,17 +209,21 @@ class Pieces:
         self.marks, self.total = plan.marks, len(plan.marks)  # records, if all goes well
         self.first = plan.fractions is None and plan.marks[0] == 0  # the start is one of them
         self.carry: Carry = start.carry.without_impulse() if self.first else start.carry
-        self.d, self.p = len(self.carry.state.q), len(self.carry.impulse)
+        self.shape = start.shape
+        self.d, self.p = self.shape.d, self.shape.p
         self.each = record.impacts or record.every == 1  # a look at every step
         self.full = self.each and self.total == steps + 1  # and all of it kept
-        short = 2 * (self.d + self.p)
-        width = full_width(run.scheme, self.d, self.p) if self.each else short
-        self.width = width if self.full else short
+        width = self.shape.full(run.scheme) if self.each else self.shape.short
+        self.width = width if self.full else self.shape.short
+        self.pushes = slice(self.shape.short - self.shape.pushes, self.shape.short)
         self.capacity = _capacity(width, steps if self.each else self.total + 1)
         self.done, self.finished = int(self.first), False  # records; whether ``rest`` was asked for
-        self.pending = np.zeros(self.p)  # impulse of steps since the last record
+        self.pending = np.zeros(self.shape.pushes)  # impulse of steps since the last record
         self.log = ImpactLog(self.p) if record.impacts else None
-        self.struck, self.pushed = 0, np.zeros(self.p)  # impacts so far; the last impulses
+        self.struck, self.pushed = (
+            0,
+            np.zeros(self.shape.pushes),
+        )  # impacts so far; the last impulses
         self.pace = _Pace(paced)
 
     @property
@@ -266,12 +275,12 @@ class Pieces:
         """Step by step."""
         count = min(self.capacity, self.pace.steps, self.steps - reached)
         self.carry, rows = advance_each_compiled(
-            self.run, self.carry, jnp.asarray(count), self.capacity
+            self.run, self.carry, self.shape, jnp.asarray(count), self.capacity
         )
         count = min(count, self.step - reached)  # those after the last good step do not count
         rows, ticks = np.asarray(rows)[:count], np.arange(reached + 1, reached + count + 1)
         self._look(ticks, rows)
-        self.pushed = rows[-1:, 2 * self.d + self.p : 2 * (self.d + self.p)].sum(axis=0)
+        self.pushed = rows[-1:, self.pushes].sum(axis=0)
         kept = self._marks_up_to(reached + count)
         return kept, rows if self.full else self._thinned(rows, kept - reached - 1)
 
@@ -289,6 +298,7 @@ class Pieces:
         self.carry, rows = advance_compiled(
             self.run,
             self.carry,
+            self.shape,
             _padded(strides, self.capacity),
             into,
             jnp.asarray(len(strides)),
@@ -297,11 +307,11 @@ class Pieces:
         )
         rows = np.asarray(rows)[:count]
         good = self._marks_up_to(min(self.step, int(ahead[count - 1])) if count else -1)
-        lost = rows[len(good) :, 2 * self.d + self.p :].sum(axis=0)
+        lost = rows[len(good) :, self.pushes].sum(axis=0)
         self.pending = self.pending + lost  # of good steps that a failure cut off from their record
         self.pushed = np.asarray(self.carry.impulse)  # since the last record
         if not np.any(self.pushed) and len(good):
-            self.pushed = rows[len(good) - 1, 2 * self.d + self.p :]
+            self.pushed = rows[len(good) - 1, self.pushes]
         return good, rows[: len(good)]
 
     def _marks_up_to(self, step):
@@ -312,21 +322,22 @@ class Pieces:
 
     def _thinned(self, rows, kept):
         """The rows at ``kept``, with the impulses since the row before, added one after another."""
-        impulse = rows[:, 2 * self.d + self.p : 2 * (self.d + self.p)]
+        impulse = rows[:, self.pushes]
         pushed = np.flatnonzero(np.any(impulse != 0.0, axis=1))
-        total = np.zeros((len(kept) + 1, self.p))
+        total = np.zeros((len(kept) + 1, impulse.shape[1]))
         total[0] = self.pending
-        for i in range(self.p):
+        for i in range(impulse.shape[1]):
             np.add.at(total[:, i], np.searchsorted(kept, pushed), impulse[pushed, i])
         self.pending = total[-1]
         rows = rows[kept, : self.width].copy()
-        rows[:, 2 * self.d + self.p :] = total[:-1]
+        rows[:, self.pushes] = total[:-1]
         return rows
 
     def _look(self, ticks, rows):
         if self.log is not None:
-            _, _, _, impulse, before, after, events = split_rows(rows, self.d, self.p)
-            self.log.feed(ticks, self.times(ticks), impulse, before, after, events)
+            found = dict(zip(FIELDS, split_rows(rows, self.shape), strict=True))
+            seen = (found[n] for n in ("impulse", "velocity_before", "velocity_after", "events"))
+            self.log.feed(ticks, self.times(ticks), *seen)
 
     def _handed(self, marks, rows):
         at = np.asarray(marks)
@@ -337,7 +348,7 @@ class Pieces:
         return at, self._fields(rows), impacts
 
     def _fields(self, rows) -> dict[str, np.ndarray]:
-        found = dict(zip(FIELDS, split_rows(rows, self.d, self.p), strict=True))
+        found = dict(zip(FIELDS, split_rows(rows, self.shape), strict=True))
         return {name: values for name, values in found.items() if values is not None}
 
 
@@ -406,9 +417,9 @@ class _InMemory:
         pass
 
 
-def _solution(run, at, rows, carry) -> Solution:
+def _solution(run, at, rows, carry, shape) -> Solution:
     """Inside jit or vmap."""
-    fields = split_rows(rows, len(carry.state.q), len(carry.impulse))
+    fields = split_rows(rows, shape)
     return Solution(
         t=jnp.asarray(run.t0) + at * jnp.asarray(run.dt),
         **dict(zip(FIELDS, fields, strict=True)),

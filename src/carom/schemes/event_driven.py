@@ -73,7 +73,7 @@ class EventDriven(Scheme):
     differentiable: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
-        contacts = world.contacts(t, q)
+        contacts = world.normals(t, q)
         closed = contacts.gap <= 1e-10 * (_size(contacts, q) + 1e-4)
         resting = closed & (jnp.abs(contacts.velocity(v)) <= _SAME * _speed(contacts, v))
         return State(t, q, v, _Memory(_pressing(world, t, q, v, resting), dt))
@@ -102,13 +102,13 @@ class EventDriven(Scheme):
         late = (loop.t < t1) & (loop.status == Status.ok)
         loop = jax.lax.cond(late, lambda s: _fallback(world, s, t1), lambda s: s, loop)
         q, v, push = no_derivative_where(late, (loop.q, loop.v, loop.push))
-        before = world.contacts(state.t, state.q).velocity(state.v)
-        after = world.contacts(t1, q).velocity(v)
+        before = world.normals(state.t, state.q).velocity(state.v)
+        after = world.normals(t1, q).velocity(v)
         new = State(t1, q, v, _Memory(loop.mode, loop.h))
         return new, Report(
-            impulse=push,
-            before=before,
-            after=after,
+            impulse=push[:, None],
+            before=before[:, None],
+            after=after[:, None],
             residual=jnp.zeros(()),
             iterations=loop.turns,
             contraction=jnp.zeros(()),
@@ -166,13 +166,13 @@ class EventDriven(Scheme):
     def _after_event(self, world, flow, s, y, t):
         """The state behind an event at (t, y): (2), (5), then (4)."""
         q, v, push = flow.split(y)
-        metric, contacts = world.metric(q), world.contacts(t, q)
+        metric, contacts = world.metric(q), world.normals(t, q)
         w = contacts.velocity(v)
         closed = s.mode | (contacts.gap <= _SAME * (_size(contacts, q) + jnp.abs(s.h * w)))
         hit = closed & ~s.mode & (w < -_SAME * _speed(contacts, v))
-        struck = rebound(world, metric, contacts, v, closed)
+        struck = rebound(world, metric, world.contacts(t, q), v, closed)
         v1 = jnp.where(jnp.any(hit), struck.point, v)
-        blow = jnp.where(jnp.any(hit), struck.multipliers, 0.0)
+        blow = jnp.where(jnp.any(hit), struck.multipliers[:, 0], 0.0)
 
         # (5): what is left of an accumulation is passed in one go
         w1 = contacts.velocity(v1)
@@ -249,7 +249,7 @@ class _Flow(eqx.Module):
 
     def watch(self, t, y):
         q, v, _ = self.split(y)
-        contacts = self.world.contacts(t, q)
+        contacts = self.world.normals(t, q)
         w, (a, lam) = contacts.velocity(v), self._accelerated(t, q, v)
         still = jnp.abs(w) <= _SAME * _speed(contacts, v)
         second = self.second(t, q, v, a)
@@ -263,7 +263,7 @@ class _Flow(eqx.Module):
     def _accelerated(self, t, q, v):
         metric = self.world.metric(q)
         free = metric.solve(self.world.forces(t, q, v))
-        rows = self.world.contacts(t, q).rows
+        rows = self.world.normals(t, q).rows
         lam = -_equal(metric, rows, self.second(t, q, v, free), self.mode)
         return free + _push(metric, rows, lam), lam
 
@@ -306,14 +306,14 @@ def _still(metric, contacts, v, mask):
 
 def _back_on(world, t, q, v, mode):
     """Undo the drift of a lasting contact: g = 0 and d g/dt = 0 on A."""
-    metric, contacts = world.metric(q), world.contacts(t, q)
+    metric, contacts = world.metric(q), world.normals(t, q)
     q = q - _push(metric, contacts.rows, _equal(metric, contacts.rows, contacts.gap, mode))
-    return q, _still(metric, world.contacts(t, q), v, mode)
+    return q, _still(metric, world.normals(t, q), v, mode)
 
 
 def _pressing(world, t, q, v, resting):
     """(4): which of the gaps at rest stay closed."""
-    metric, contacts = world.metric(q), world.contacts(t, q)
+    metric, contacts = world.metric(q), world.normals(t, q)
     free = metric.solve(world.forces(t, q, v))
     bend = _second(world, t, q, v, jnp.zeros_like(v))
     metric, contacts, free, bend = jax.lax.stop_gradient((metric, contacts, free, bend))
@@ -443,12 +443,12 @@ def _fallback(world, s, t1):
     def step(_, carried):
         state, push, status = carried
         state, report = scheme.step(world, state, h)
-        return state, push + report.impulse, first_failure(status, report.status)
+        return state, push + report.impulse[:, 0], first_failure(status, report.status)
 
     state, push, status = jax.lax.fori_loop(
         0, _FALLBACK_STEPS, step, (State(s.t, s.q, s.v), s.push, s.status)
     )
-    metric, contacts = world.metric(state.q), world.contacts(t1, state.q)
+    metric, contacts = world.metric(state.q), world.normals(t1, state.q)
     a = metric.solve(world.forces(t1, state.q, state.v))
     slow = jnp.abs(contacts.velocity(state.v)) <= 2.0 * h * _speed(contacts, a)
     resting = slow & (contacts.gap <= _SAME * (_size(contacts, state.q) + 1.0))

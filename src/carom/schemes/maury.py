@@ -30,6 +30,8 @@ class Maury(Scheme):
     one_restitution: ClassVar[bool] = False
     events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = True
+    frictional: ClassVar[bool] = True
+    jointed: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
         return State(t, q, v)
@@ -40,13 +42,13 @@ class Maury(Scheme):
         f = sum(0.5 * world.forces(t + s * dt, q, v) for s in _GAUSS)  # (1)
         free = v + dt * metric.solve(f)
         contacts, moved = world.keep_open(metric, t + dt, q, free, dt)  # (2)
-        q1 = q + dt * moved.point  # (3)
+        q1 = world.moved(q, moved.point, dt)  # (3)
 
-        e, before = world.restitutions(contacts.gap.shape[0]), contacts.velocity(free)
-        pushed = moved.multipliers > 0.0
-        b = xp.where(e > 0.0, contacts.rate + e * before, contacts.gap / dt)
+        before, bounces = contacts.velocity(free), contacts.law.e > 0.0
+        pushed = xp.any(moved.multipliers != 0.0, axis=1)
+        b = xp.where(bounces[:, None], contacts.bounced(before, dt), contacts.ahead(dt))
         left = world.if_any(  # (5)
-            pushed & (e > 0.0),
+            pushed & bounces,
             lambda: world.project(metric, free, contacts, b, pushed),
             lambda: moved,
         )

@@ -30,16 +30,17 @@ class Moreau(Scheme):
     one_restitution: ClassVar[bool] = False
     events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = True
+    frictional: ClassVar[bool] = True
+    jointed: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
         return State(t, q, v)
 
     def step(self, world, state, dt):
-        t1, q1, v = state.t + dt, state.q + dt * state.v, state.v  # (1)
+        t1, q1, v = state.t + dt, world.moved(state.q, state.v, dt), state.v  # (1)
         metric, contacts = world.metric(q1), world.contacts(t1, q1)
-        closed = contacts.gap <= 0.0
-        before = contacts.velocity(v)
-        b = contacts.rate + world.restitutions(before.shape[0]) * before
+        closed, before = contacts.closed(), contacts.velocity(v)
+        b = contacts.bounced(before, dt)
 
         def caught_up(v1):  # (4)
             free = v + dt * metric.solve(world.forces(t1, q1, v1))

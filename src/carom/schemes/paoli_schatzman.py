@@ -43,16 +43,17 @@ class PaoliSchatzman(Scheme):
     one_restitution: ClassVar[bool] = True
     events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = True
+    jointed: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
         metric, contacts = world.metric(q), world.contacts(t, q)
         half = v + 0.5 * dt * metric.solve(world.forces(t, q, v))
-        kept = world.project(metric, half, contacts, contacts.rate, contacts.gap <= 0.0)
+        kept = world.project(metric, half, contacts, contacts.rate, contacts.closed())
         return State(t, q, kept.point)
 
     def step(self, world, state, dt):
         e, v = world.common_restitution(), state.v
-        t1, q1 = state.t + dt, state.q + dt * v  # (3)
+        t1, q1 = state.t + dt, world.moved(state.q, v, dt)  # (3)
         t_mean = t1 + dt * (1.0 - e) / (1.0 + e)
         metric = world.metric(q1)
 
@@ -79,14 +80,14 @@ class PaoliSchatzman(Scheme):
         solved = world.fixed_point(velocity, v, iterate=iterate, newton=self.newton, noise=noise)
         found = solved.value
         return State(t1, q1, found.point), Report(
-            impulse=found.multipliers,
-            before=found.contacts.velocity(v),
-            after=found.contacts.velocity(found.point),
+            impulse=found.multipliers[:, None],
+            before=found.contacts.velocity(v).reshape(-1, 1),
+            after=found.contacts.velocity(found.point).reshape(-1, 1),
             residual=world.xp.maximum(found.residual, solved.change),
             iterations=found.iterations + solved.turns,
             contraction=solved.contraction,
             status=first_failure(
-                found.contacts.status(metric, found.multipliers > 0.0, found.point),
+                found.contacts.status(metric, found.multipliers != 0.0, found.point),
                 solved.status,
             ),
             contacts=found.contacts,

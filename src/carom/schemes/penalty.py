@@ -105,9 +105,9 @@ class Penalty(Scheme):
             loop = self._fixed(wall, loop, dt / self.substeps)
         q, v, push = wall.split(loop.y)
         return State(t1, q, v, loop.h), Report(
-            impulse=push,
-            before=world.contacts(state.t, state.q).velocity(state.v),
-            after=world.contacts(t1, q).velocity(v),
+            impulse=push[:, None],
+            before=world.normals(state.t, state.q).velocity(state.v)[:, None],
+            after=world.normals(t1, q).velocity(v)[:, None],
             residual=jnp.zeros(()),
             iterations=loop.turns,
             contraction=jnp.zeros(()),
@@ -242,7 +242,7 @@ class _Wall(eqx.Module):
             q, v, _, u = jnp.split(y, 4)
             metric = self.world.metric(q)
             a = metric.solve(self.world.forces(t, q, v))
-            kick = metric.solve(product(self.world.contacts(t, q).rows.T, push))
+            kick = metric.solve(product(self.world.normals(t, q).rows.T, push))
             return jnp.concatenate([v, a + kick, u, a])
 
         return jnp.split(method.step(rate, s.t, jnp.concatenate([q, v, q, v]), h)[0], 4)[2:]
@@ -291,7 +291,7 @@ class _Wall(eqx.Module):
     def reach(self, t, y):
         """The longest step that does not run into a contact unseen."""
         q, v, _ = self.split(y)
-        contacts = self.world.contacts(t, q)
+        contacts = self.world.normals(t, q)
         w = contacts.velocity(v)
         way = jnp.where(w < 0.0, -0.5 * contacts.gap / jnp.where(w < 0.0, w, -1.0), jnp.inf)
         floor = _IN_CONTACT * self.duration

@@ -23,9 +23,9 @@ class State(eqx.Module):
 class Report(eqx.Module):
     """What one step did, beside moving the state."""
 
-    impulse: Array  # (p,) received in the step, >= 0
-    before: Array  # (p,) relative normal velocity before the reaction
-    after: Array  # (p,) and after it
+    impulse: Array  # (p, m) received in the step, normal first, >= 0
+    before: Array  # (p, m) relative velocity before the reaction
+    after: Array  # (p, m) and after it
     residual: Array  # () worst measured residual of the step's projections and fixed point
     iterations: Array  # () int, of projections and fixed point together
     contraction: Array  # () measured factor of the fixed point, 0 when there is none
@@ -42,6 +42,8 @@ class Scheme(eqx.Module):
     one_restitution: eqx.AbstractClassVar[bool]  # whether e must be the same for all gaps
     rigid: eqx.AbstractClassVar[bool]  # whether impacts are instants; False where the wall yields
     differentiable: ClassVar[bool] = False  # whether impact times move with the parameters
+    frictional: ClassVar[bool] = False  # whether it moves contacts with friction
+    jointed: ClassVar[bool] = False  # whether it moves joints
     events_per_step: eqx.AbstractVar[int]  # located impacts that the report of a step holds
 
     @abc.abstractmethod
@@ -59,11 +61,6 @@ def number(x) -> Any:
 
 
 def rebound(world, metric, contacts, v: Array, active: Array) -> Projection:
-    """The impact law, v+ = proj(v-, V) - e proj(v-, N*), with ``v`` the velocity before it.
-
-    The same point is the projection of v- onto { u : w(u) + e w(v-) >= 0 }, w the relative normal
-    velocity: substitute u = -e v- + (1 + e) y.  In this form e may differ from gap to gap.
-    """
-    before = contacts.velocity(v)
-    b = contacts.rate + world.restitutions(before.shape[0]) * before
+    """The impact law (carom/law.py), with ``v`` the velocity before it."""
+    b = contacts.law.shift(contacts.rate, contacts.velocity(v))
     return world.project(metric, v, contacts, b, active)

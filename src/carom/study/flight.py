@@ -55,7 +55,7 @@ def struck(system, t: Array, x: Array, i: Array):
     """The impact law for gap i alone: x after it, and the row of the table."""
     d = x.shape[0] // 2
     q, v = x[:d], x[d:]
-    metric, contacts = system.metric(q), system.contacts(t, q)
+    metric, contacts = system.metric(q), system.normals(t, q)
     row, before = contacts.rows[i], contacts.velocity(v)[i]
     n = metric.whiten(row[None])[0]
     e = system.restitutions(contacts.gap.shape[0])[i]
@@ -107,7 +107,7 @@ def watch_flights(system, t0, t1, x, times: Array, which: Array, samples: int):
     d = x.shape[0] // 2
 
     def watched(t, x):
-        contacts = system.contacts(t, x[:d])
+        contacts = system.normals(t, x[:d])
         return contacts.gap, contacts.velocity(x[d:])
 
     def part(carried, t1):

@@ -85,13 +85,13 @@ class Impacts(Keep):
     def step(self, kept, state, report):
         before, count, impulse = kept
         if report.events is None:
-            struck = report.impulse > 0.0
+            struck = report.impulse[: before.shape[0], 0] > 0.0
             count = count + (struck & ~before)
         else:
             gaps = jnp.arange(count.shape[0])
             struck = before
             count = count + jnp.sum(report.events[:, 1, None] == gaps, axis=0)
-        return struck, count, impulse + report.impulse
+        return struck, count, impulse + report.impulse[: before.shape[0], 0]
 
     def fields(self, kept, steps, dt):
         return {"impacts": kept[1], "impulse": kept[2]}

@@ -8,6 +8,19 @@ import numpy as np
 from carom.status import Status
 
 
+@dataclass(frozen=True, eq=False)
+class Restitution:
+    """The law of spheres without friction: one component, lam >= 0 (carom/law.py)."""
+
+    e: np.ndarray  # (p,)
+    size = 1
+    joints = 0
+
+    def shift(self, rate, before):
+        """b (p, 1) of the impact law."""
+        return rate + self.e[:, None] * before
+
+
 @dataclass(eq=False)
 class Contacts:
     """p rows; row k is the gap between body i and body j, or wall -1 - source."""
@@ -20,23 +33,41 @@ class Contacts:
     start: np.ndarray  # (S + 1,) int, where the rows of each slab start
     bodies: int  # spheres, obstacles and the body of the walls
     guess: np.ndarray  # (p,) multipliers of the step before, an impulse [kg m/s]
+    restitution: float
     measure_rate: Any = field(repr=False)  # gives (p,) d gap / dt at fixed positions [m/s]
     _rate: Any = None
 
     @property
     def rate(self) -> np.ndarray:
-        """(p,) d_t gap: radii that grow, walls and obstacles that move [m/s]."""
+        """(p, 1) d_t gap: radii that grow, walls and obstacles that move [m/s]."""
         if self._rate is None:
-            self._rate = self.measure_rate(self)
+            self._rate = self.measure_rate(self)[:, None]
         return self._rate
 
+    @property
+    def law(self) -> Restitution:
+        """What they obey."""
+        return Restitution(np.full(len(self.gap), self.restitution))
+
+    def closed(self) -> np.ndarray:
+        """(p,) where the law acts on velocities."""
+        return self.gap <= 0.0
+
+    def ahead(self, dt: float) -> np.ndarray:
+        """b (p, 1) that keeps gaps open at the end of a step from here."""
+        return self.gap[:, None] / dt
+
+    def bounced(self, before: np.ndarray, dt: float) -> np.ndarray:
+        """b (p, 1) of the impact law."""
+        return self.law.shift(self.rate, before)
+
     def velocity(self, v: np.ndarray) -> np.ndarray:
-        """(p,) d_t gap + grad gap . v, the relative normal velocity; negative means approaching."""
+        """(p, 1) d_t gap + grad gap . v, the relative velocity; negative means approaching."""
         from carom.kernels.numba import rows
 
         w = np.empty(len(self.gap))
         rows.relative_velocity(self.i, self.j, self.normal, self.spread(v), w)
-        return w + self.rate
+        return w[:, None] + self.rate
 
     def spread(self, v: np.ndarray) -> np.ndarray:
         """(bodies, 3) velocities with those of what no row can move, 0."""

@@ -184,10 +184,10 @@ class _Run:
         q: Any = _wide(world.pile.position)
         v: Any = _wide(world.pile.velocity)
         contacts = world.contacts(t0, q)  # an inadmissible velocity is an impact at t0
-        impact = rebound(world, world.metric(q), contacts, v, contacts.gap <= 0.0)
+        impact = rebound(world, world.metric(q), contacts, v, contacts.closed())
         self.status = impact.status
-        self._received(contacts, impact.multipliers)
-        self.last = contacts, impact.multipliers
+        self._received(contacts, impact.multipliers[:, 0])
+        self.last = contacts, impact.multipliers[:, 0]
         self.moved = np.zeros_like(q)
         self.state = State(t0, q, impact.point)
         if self.at[0] == 0.0:
@@ -226,10 +226,10 @@ class _Run:
         self.moved = state.q - before.q
         self.state = State(t, state.q, state.v)
         self.work += float(np.sum(f * self.moved))
-        self._received(report.contacts, report.impulse)
+        self._received(report.contacts, report.impulse[:, 0])
         self.residual = max(self.residual, float(report.residual))
         self.largest = max(self.largest, overlap)
-        self.last = report.contacts, report.impulse
+        self.last = report.contacts, report.impulse[:, 0]
         self._before = b""
         if self._next() == self.step:
             self._keep_planned()

@@ -123,7 +123,7 @@ class World:
         allowed = self._length() / self.dt
         if self.pile.restitution > 0.0 and (speed := _fastest(target)) > 0.0:
             allowed = min(allowed, self.pile.tolerance * speed)  # a bounce is not a distance
-        return self._project(target, contacts, b, active, allowed)
+        return _tall(self._project(target, contacts, b[:, 0], active, allowed))
 
     def keep_open(self, metric, t, q, free, dt):
         """The velocity nearest to ``free`` that keeps every gap open from q to time t.
@@ -134,7 +134,7 @@ class World:
         if not np.all(np.isfinite(free)):
             nothing = self._contacts(t, q, 0.0)
             lam = np.zeros(len(nothing.gap))
-            return nothing, Projection(free, lam, np.nan, 0, Status.nonfinite)
+            return nothing, _tall(Projection(free, lam, np.nan, 0, Status.nonfinite))
         near = 1.1 * dt * _fastest(free) + _SLACK_RADII * self.pile.smallest
         contacts = self._contacts(t, q, near)
         for _ in range(_ATTEMPTS):
@@ -152,7 +152,11 @@ class World:
             ):
                 break
             contacts = self._contacts(t, q, near, tangent_at=q1)
-        return contacts, moved
+        return contacts, _tall(moved)
+
+    def moved(self, q, u, h):
+        """q after moving with the velocity u for h."""
+        return q + h * u
 
     def nearest(self, metric, t, W, *, tolerance, iterations, geodesics=False) -> Nearest:
         """The point x of K = {gaps >= 0} nearest to W.
@@ -309,7 +313,16 @@ class World:
         guess[pair] = self._pair_guess[source[pair]]
         guess[~pair] = self._wall_guess[i[~pair], -1 - source[~pair]]
         return Contacts(
-            i, j, source, normal, gap, start, len(x) + 1, guess, lambda c: self._rate(c, t, x)
+            i,
+            j,
+            source,
+            normal,
+            gap,
+            start,
+            len(x) + 1,
+            guess,
+            self.pile.restitution,
+            lambda c: self._rate(c, t, x),
         )
 
     def _covering(self, x, r, near) -> PairList:
@@ -367,6 +380,11 @@ class World:
                 rate,
             )
         return rate
+
+
+def _tall(found):
+    """With multipliers (p, 1), as schemes know them."""
+    return replace(found, multipliers=found.multipliers[:, None])
 
 
 def _fastest(v):

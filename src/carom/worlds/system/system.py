@@ -10,35 +10,15 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from carom.errors import RestitutionError, ShapeError
-from carom.projection import Projection, project
+from carom.errors import FrictionError, RestitutionError, ShapeError
+from carom.law import Coulomb, Law, Restitution
+from carom.projection.exact import Projection
 from carom.projection.fixed_point import Solved, fixed_point
-from carom.projection.metric import Metric, check_definite, inertial_force, metric_of, product
+from carom.projection.metric import Metric, check_definite, inertial_force, metric_of
 from carom.projection.nearest import Nearest, nearest
 from carom.projection.sparse import is_sparse, sparse_metric
 from carom.status import Status, failing, first_failure
-
-
-class Contacts(eqx.Module):
-    """The gaps linearised at one time and position."""
-
-    gap: Array  # (p,) g_i(t, q), negative means overlap
-    rate: Array  # (p,) d_t g_i, the speed at which the boundary itself opens the gap
-    rows: Array  # (p, d) grad g_i
-    known: Array  # (p,) bool; an open gap without a gradient here (1 - |q| at 0) has a row of zeros
-
-    def velocity(self, v: Array) -> Array:
-        """(p,) d_t g + grad g . v, the relative normal velocity; negative means approaching."""
-        return self.rate + product(self.rows, v)
-
-    def status(self, metric: Metric, active: Array, point: Array) -> Status:
-        """What can be wrong with the data of a step, most fundamental first."""
-        flat = jnp.any(active & (jnp.max(jnp.abs(self.rows), axis=1, initial=0.0) == 0.0))
-        return first_failure(
-            failing(~metric.ok(), Status.mass),
-            failing(flat, Status.gradient),
-            failing(~jnp.all(jnp.isfinite(point)), Status.nonfinite),
-        )
+from carom.worlds.system.contacts import Contacts, Normals
 
 
 class System(eqx.Module):
@@ -55,14 +35,34 @@ class System(eqx.Module):
         A constant mass may be a scipy.sparse matrix; it stays sparse.
     restitution
         e in [0, 1], one number or one per gap.
+    friction
+        mu >= 0, one number or one per gap: Coulomb's law along ``slip``.  None: no friction.
+    slip
+        ``slip(t, q, v) -> (p,)`` in the plane, ``(p, 2)`` in space: the sliding velocity of each
+        contact, affine in v.
+    joint
+        ``joint(t, q) -> (k,)`` or a scalar that stays zero.  None: no joint.
     """
 
     force: Callable
     gap: Callable | None
     mass: Metric | Callable  # a constant mass is factorised once, here
     restitution: Array  # () or (p,)
+    friction: Array | None  # () or (p,)
+    slip: Callable | None
+    joint: Callable | None
 
-    def __init__(self, *, force, gap=None, mass=None, restitution=0.0):
+    def __init__(
+        self,
+        *,
+        force,
+        gap=None,
+        mass=None,
+        restitution=0.0,
+        friction=None,
+        slip=None,
+        joint=None,
+    ):
         if not callable(force):
             raise ShapeError(f"force must be a function of (t, q, v), not {force!r}")
         if gap is not None and not callable(gap):
@@ -70,6 +70,11 @@ class System(eqx.Module):
         self.force, self.gap = _hashable(force), _hashable(gap)
         self.mass = _hashable(mass) if callable(mass) else _constant_metric(mass)
         self.restitution = _checked_restitution(restitution)
+        for name, given, shape in (("slip", slip, "(t, q, v)"), ("joint", joint, "(t, q)")):
+            if given is not None and not callable(given):
+                raise ShapeError(f"{name} must be a function of {shape}, not {given!r}")
+        self.slip, self.joint = _hashable(slip), _hashable(joint)
+        self.friction = _checked_friction(friction, slip, gap)
 
     # What a scheme asks of its world.
 
@@ -98,18 +103,56 @@ class System(eqx.Module):
             return jnp.zeros(0)
         return jnp.atleast_1d(jnp.asarray(self.gap(t, q), float))
 
-    def contacts(self, t: Array, q: Array) -> Contacts:
-        """Gaps, their gradients and their rates at (t, q), by differentiation.
+    def joints(self, t: Array, q: Array) -> Array:
+        """joint(t, q) as a float array (k,), zero where they hold."""
+        if self.joint is None:
+            return jnp.zeros(0)
+        return jnp.atleast_1d(jnp.asarray(self.joint(t, q), float))
+
+    def normals(self, t: Array, q: Array) -> Normals:
+        """Gaps and then joints, their gradients and their rates at (t, q), by differentiation.
 
         The gradient of an open gap pushes nothing, so it need not exist there.
         """
         t = jnp.asarray(t, float)
-        gap, rate = jax.jvp(lambda t: self.gaps(t, q), (t,), (jnp.ones(()),))
+
+        def values(t, q):
+            if self.joint is None:
+                return self.gaps(t, q)
+            return jnp.concatenate([self.gaps(t, q), self.joints(t, q)])
+
+        gap, rate = jax.jvp(lambda t: values(t, q), (t,), (jnp.ones(()),))
         jacobian = jax.jacfwd if q.shape[0] <= 4 * gap.shape[0] else jax.jacrev
-        rows = jacobian(self.gaps, argnums=1)(t, q)
+        joints = 0 if self.joint is None else self.joints(t, q).shape[0]
+        rows = jacobian(values, argnums=1)(t, q)
         known = ~(gap > 0.0) | (jnp.all(jnp.isfinite(rows), axis=1) & jnp.isfinite(rate))
         rate, rows = jnp.where(known, rate, 0.0), jnp.where(known[:, None], rows, 0.0)
-        return Contacts(gap, rate, rows, known)
+        return Normals(gap, rate, rows, known, joints)
+
+    def contacts(self, t: Array, q: Array) -> Contacts:
+        """The same with sliding velocities, and the law that all of them obey."""
+        normals = self.normals(t, q)
+        rate, rows = normals.rate[:, None], normals.rows[:, None, :]
+        p = normals.gap.shape[0] - normals.joints
+        if self.slip is not None:
+            still = jnp.zeros_like(q)
+
+            def slip(v):
+                return jnp.reshape(jnp.asarray(self.slip(t, q, v), float), (p, -1))
+
+            free = ((0, normals.joints), (0, 0))
+            rate = jnp.concatenate([rate, jnp.pad(slip(still), free)], axis=1)
+            along = jnp.pad(jax.jacfwd(slip)(still), (*free, (0, 0)))
+            rows = jnp.concatenate([rows, along], axis=1)
+        return Contacts(normals.gap, rate, rows, normals.known, self.law(p, normals.joints))
+
+    def law(self, gaps: int, joints: int) -> Law:
+        """What so many gaps and joints obey."""
+        e = jnp.pad(self.restitutions(gaps), (0, joints))
+        if self.friction is None:
+            return Restitution(e, joints)
+        mu = jnp.pad(jnp.broadcast_to(self.friction, (gaps,)), (0, joints))
+        return Coulomb(e, mu, joints)
 
     def force_uses_velocity(self, q: Array) -> bool:
         """Whether force depends on v at all, read off its program without running it."""
@@ -136,11 +179,13 @@ class System(eqx.Module):
         """e, one per gap (p,)."""
         return jnp.broadcast_to(self.restitution, (count,))
 
-    def project(
-        self, metric: Metric, target: Array, contacts: Contacts, b: Array, active=None
-    ) -> Projection:
-        """Project ``target`` onto ``{x : rows x + b >= 0}``, active rows only."""
-        return project(target, contacts.rows, b, mass=metric, active=active)
+    def project(self, metric: Metric, target: Array, contacts, b: Array, active=None) -> Projection:
+        """Project ``target`` onto the set that the contacts allow, active ones only."""
+        return contacts.project(metric, target, b, active)
+
+    def moved(self, q: Array, u: Array, h: Array) -> Array:
+        """q after moving with the velocity u for h."""
+        return q + h * u
 
     def keep_open(self, metric: Metric, t: Array, q: Array, free: Array, dt: Array):
         """The velocity nearest to ``free`` that keeps every gap open from q to time t.
@@ -149,8 +194,9 @@ class System(eqx.Module):
         must be out of reach.
         """
         contacts = self.contacts(t, q)
-        moved = self.project(metric, free, contacts, contacts.gap / dt)
-        unseen = ~contacts.known & (self.gaps(t, q + dt * moved.point) < 0.0)
+        moved = self.project(metric, free, contacts, contacts.ahead(dt))
+        p = contacts.gap.shape[0] - contacts.law.joints
+        unseen = ~contacts.known[:p] & (self.gaps(t, self.moved(q, moved.point, dt)) < 0.0)
         status = first_failure(moved.status, failing(jnp.any(unseen), Status.unseen))
         return contacts, eqx.tree_at(lambda m: m.status, moved, status)
 
@@ -185,13 +231,23 @@ class _LagrangianForce(eqx.Module):
         return total
 
 
-def Lagrangian(*, mass=None, potential=None, gap=None, restitution=0.0, force=None) -> System:
+def Lagrangian(
+    *,
+    mass=None,
+    potential=None,
+    gap=None,
+    restitution=0.0,
+    force=None,
+    friction=None,
+    slip=None,
+    joint=None,
+) -> System:
     """A System whose equations are those of L = 1/2 v^T M(q) v - potential(q).
 
         M(q) q'' = dT/dq - (dM/dt) v - d potential/dq + force(t, q, v)
 
     ``mass`` is what System takes; ``potential(q)`` a scalar; ``force(t, q, v)`` whatever does not
-    derive from the potential (damping, forcing).
+    derive from the potential (damping, forcing).  The rest is what System takes.
     """
     inertia = (lambda q: jnp.asarray(mass(q), float)) if callable(mass) else None
     return System(
@@ -199,6 +255,9 @@ def Lagrangian(*, mass=None, potential=None, gap=None, restitution=0.0, force=No
         gap=gap,
         mass=mass,
         restitution=restitution,
+        friction=friction,
+        slip=slip,
+        joint=joint,
     )
 
 
@@ -259,6 +318,28 @@ def _is_text(values) -> bool:
     return not isinstance(values, jax.Array) and any(
         isinstance(x, str | bytes) for x in np.asarray(values, object).ravel()
     )
+
+
+def _checked_friction(friction, slip, gap) -> Array | None:
+    if friction is None:
+        if slip is not None:
+            raise FrictionError("slip is given without friction: give friction=mu as well")
+        return None
+    if slip is None or gap is None:
+        missing = "gap" if gap is None else "slip"
+        raise FrictionError(
+            f"friction is {friction!r}, but there is no {missing}: friction needs gap(t, q), and "
+            "slip(t, q, v), the sliding velocity of each contact"
+        )
+    try:
+        mu = jnp.asarray(friction, float)
+    except (TypeError, ValueError):
+        raise FrictionError(f"friction is {friction!r}; give one number, or one per gap") from None
+    if mu.ndim > 1:
+        raise FrictionError(f"friction has shape {mu.shape}; give one number, or one per gap (p,)")
+    if _concrete(mu) and not np.all((np.asarray(mu) >= 0.0) & np.isfinite(np.asarray(mu))):
+        raise FrictionError(f"friction is {friction!r}; it must be finite and >= 0")
+    return mu
 
 
 def _constant_metric(mass) -> Metric:

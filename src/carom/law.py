@@ -1,0 +1,104 @@
+"""What a contact obeys: the cone of its impulse, and what it keeps of a blow.
+
+A law gives each contact an impulse and a relative velocity of ``size`` components, the normal one
+first, and a closed convex cone K for the impulse, with its dual K* for the velocity.  A step is
+
+    x* = argmin 1/2 |x - target|^2_M    subject to    H x + b in K*                           (1)
+    M (x* - target) = H^T lam,      K* ∋ H x* + b   perp   lam ∈ K                            (2)
+
+or, for a law that is no projection (Coulomb's), the same with a b that depends on x*.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from carom.projection.exact import Projection, project
+from carom.projection.metric import Metric
+
+
+class Law(eqx.Module):
+    """Abstract: the contract of a law, over the p contacts of one configuration.
+
+    The last ``joints`` of them are joints: their cone is the whole line, so they are always closed
+    and may pull.
+    """
+
+    e: eqx.AbstractVar[Array]  # (p,) restitution, 0 for a joint
+    joints: eqx.AbstractVar[int]
+
+    @property
+    def size(self) -> int:
+        """m, the components of an impulse."""
+        raise NotImplementedError
+
+    def onto(self, lam: Array) -> Array:
+        """(p, m) the nearest points of K."""
+        raise NotImplementedError
+
+    def project(self, metric: Metric, target: Array, rows: Array, b: Array, active) -> Projection:
+        """(1) with rows (p, m, d) and b (p, m); multipliers (p, m)."""
+        raise NotImplementedError
+
+    def bilateral(self) -> Array:
+        """(p,) which contacts are joints."""
+        count = self.e.shape[0]
+        return jnp.arange(count) >= count - self.joints
+
+    def shift(self, rate: Array, before: Array) -> Array:
+        """b (p, m) of the impact law: w_n + e w_n(before) in the normal row.
+
+        v+ = proj(v-, V) - e proj(v-, N*) is the projection of v- with this b: substitute
+        u = -e v- + (1 + e) y.  In this form e may differ from contact to contact.
+        """
+        return rate.at[:, 0].add(self.e * before[:, 0])
+
+
+class Restitution(Law):
+    """No friction: K is lam >= 0, or the line for a joint."""
+
+    e: Array
+    joints: int = eqx.field(static=True, default=0)
+
+    @property
+    def size(self):
+        return 1
+
+    def onto(self, lam):
+        return jnp.where(self.bilateral()[:, None], lam, jnp.maximum(lam, 0.0))
+
+    def project(self, metric, target, rows, b, active):
+        found = project_both(target, rows[:, 0], b[:, 0], metric, active, self.joints)
+        return with_multipliers(found, found.multipliers[:, None])
+
+
+def project_both(target, G, b, metric, active, joints: int) -> Projection:
+    """The exact projection with ``joints`` equalities at the end: each is two opposite rows."""
+    if not joints:
+        return project(target, G, b, mass=metric, active=active)
+    J, c = G[-joints:], b[-joints:]
+    active = jnp.ones(b.shape, bool) if active is None else active
+    found = project(
+        target,
+        jnp.concatenate([G, -J]),
+        jnp.concatenate([b, -c]),
+        mass=metric,
+        active=jnp.concatenate([active, active[-joints:]]),
+    )
+    push, pull = jnp.split(found.multipliers, [b.shape[0]])
+    return with_multipliers(found, push.at[-joints:].add(-pull))
+
+
+def with_multipliers(found: Any, lam: Array) -> Any:
+    """The same projection, its multipliers in another form."""
+    return eqx.tree_at(lambda f: f.multipliers, found, lam)
+
+
+class Coulomb(Law):
+    """Friction: K is |lam_t| <= mu lam_n, or the line for a joint."""
+
+    e: Array
+    mu: Array  # (p,) >= 0
+    joints: int = eqx.field(static=True, default=0)

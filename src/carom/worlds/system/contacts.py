@@ -1,0 +1,83 @@
+"""Gaps and joints linearised at one time and position."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from carom.law import Law, project_both
+from carom.projection.exact import Projection
+from carom.projection.metric import Metric, product
+from carom.status import Status, failing, first_failure
+
+
+class Normals(eqx.Module):
+    """The normal directions alone: what is flat, positions included, needs no more."""
+
+    gap: Array  # (p,) g_i(t, q), negative means overlap; then joints
+    rate: Array  # (p,) d_t g_i, the speed at which the boundary itself opens the gap
+    rows: Array  # (p, d) grad g_i
+    known: Array  # (p,) bool; an open gap without a gradient here (1 - |q| at 0) has a row of zeros
+    joints: int = eqx.field(static=True, default=0)  # how many at the end are joints
+
+    def velocity(self, v: Array) -> Array:
+        """(p,) d_t g + grad g . v, the relative normal velocity; negative means approaching."""
+        return self.rate + product(self.rows, v)
+
+    def bilateral(self) -> Array:
+        """(p,) which of them are joints."""
+        count = self.gap.shape[0]
+        return jnp.arange(count) >= count - self.joints
+
+    def project(self, metric: Metric, target: Array, b: Array, active) -> Projection:
+        """Onto { x : rows x + b >= 0, and = 0 for joints }; b and multipliers (p,)."""
+        return project_both(target, self.rows, b, metric, active, self.joints)
+
+    def status(self, metric: Metric, active: Array, point: Array) -> Status:
+        """What can be wrong with the data of a step."""
+        return _status(metric, self.rows, active, point)
+
+
+class Contacts(eqx.Module):
+    """With the directions of sliding, and the law: m components a contact, normal first."""
+
+    gap: Array  # (p,) g_i(t, q), negative means overlap; then joints
+    rate: Array  # (p, m) relative velocity of a system at rest
+    rows: Array  # (p, m, d) its gradients
+    known: Array  # (p,) bool; an open gap without a gradient here (1 - |q| at 0) has a row of zeros
+    law: Law
+
+    def velocity(self, v: Array) -> Array:
+        """(p, m) the relative velocity: of opening, negative means approaching, and of sliding."""
+        p, m, d = self.rows.shape
+        return self.rate + product(self.rows.reshape(p * m, d), v).reshape(p, m)
+
+    def closed(self) -> Array:
+        """(p,) where the law acts on velocities."""
+        return (self.gap <= 0.0) | self.law.bilateral()
+
+    def ahead(self, dt: Array) -> Array:
+        """b (p, m) that keeps gaps open, and joints together, at the end of a step from here."""
+        return self.rate.at[:, 0].set(self.gap / dt)
+
+    def bounced(self, before: Array, dt: Array) -> Array:
+        """b (p, m) of the impact law; what a joint has drifted apart is made good in a step."""
+        apart = jnp.where(self.law.bilateral(), self.gap / dt, 0.0)
+        return self.law.shift(self.rate, before).at[:, 0].add(apart)
+
+    def project(self, metric: Metric, target: Array, b: Array, active) -> Projection:
+        """Onto the set that the law allows; b and multipliers (p, m)."""
+        return self.law.project(metric, target, self.rows, b, active)
+
+    def status(self, metric: Metric, active: Array, point: Array) -> Status:
+        """What can be wrong with the data of a step."""
+        return _status(metric, self.rows[:, 0], active, point)
+
+
+def _status(metric, rows, active, point):
+    """Most fundamental first."""
+    flat = jnp.any(active & (jnp.max(jnp.abs(rows), axis=1, initial=0.0) == 0.0))
+    return first_failure(
+        failing(~metric.ok(), Status.mass),
+        failing(flat, Status.gradient),
+        failing(~jnp.all(jnp.isfinite(point)), Status.nonfinite),
+    )
