@@ -22,7 +22,7 @@ from carom.status import Status
 from carom.worlds.system.system import Lagrangian, System
 
 if _TYPE_CHECKING:
-    from carom import study
+    from carom import fclib, study
 
 __all__ = [
     "CaromError",
@@ -44,6 +44,7 @@ __all__ = [
     "certify",
     "certify_arrays",
     "errors",
+    "fclib",
     "load",
     "models",
     "project",
@@ -55,9 +56,9 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """``carom.study`` is imported when it is first used."""
-    if name == "study":
+    """``carom.study`` and ``carom.fclib`` are imported when they are first used."""
+    if name in ("fclib", "study"):
         import importlib
 
-        return importlib.import_module("carom.study")
+        return importlib.import_module(f"carom.{name}")
     raise AttributeError(f"module 'carom' has no attribute {name!r}")

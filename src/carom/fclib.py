@@ -1,0 +1,357 @@
+"""Frictional contact problems as such, and the FCLIB files in which the field exchanges them.
+
+With one block of ``dim`` components for each contact, normal first, find r with
+
+    u = W r + q,     K*_mu ∋ u + mu |u_t| n   perp   r ∈ K_mu                                 (1)
+
+and, where the problem is global, M v = H r + f, u = H^T v + w, so that
+
+    W = H^T M^-1 H,     q = w + H^T M^-1 f.                                                   (2)
+
+An answer is measured by the natural map as a velocity, relative to q,
+
+    | rho^-1 (r - P_K(r - rho (u + mu |u_t| n))) | / |q|,     rho_k = 1 / |W_kk|_2.           (3)
+
+Most problems of piles have more unknowns than motions: u is determined, r often is not.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import linalg
+
+from carom.errors import CaromError, FrictionError, NonFiniteError, RecordError, ShapeError
+from carom.kernels.numba import friction
+from carom.status import Status
+
+__all__ = ["Problem", "Result", "load"]
+
+_ASYMMETRY = 0.01  # of W, relative: beyond it a warning is given
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An answer with its measure.  ``status`` is ``carom.Status.ok`` where ``residual`` is within
+    the tolerance; otherwise it says what was found, and r is the best answer known."""
+
+    r: np.ndarray  # (dim n,) impulses, normal first
+    u: np.ndarray  # (dim n,) relative velocities W r + q
+    residual: float  # (3)
+    iterations: int  # sweeps over all contacts, and turns of Newton's method
+    status: Any
+    v: np.ndarray | None = None  # (d,) velocities, of a global problem
+
+
+class Problem:
+    """A frictional contact problem (1): ``Problem(W=W, q=q, mu=mu, dim=3)``.
+
+    ``W`` is (dim n, dim n), dense or of scipy.sparse; ``q`` (dim n,); ``mu`` a number or (n,);
+    ``dim`` 3 in space, 2 in the plane.  W need not be symmetric nor have full rank.
+    ``Problem.from_global`` takes M, H, f, w.
+    """
+
+    W: sparse.csc_matrix  # (dim n, dim n) [1 / mass]
+    q: np.ndarray  # (dim n,) [velocity] without impulses
+    mu: np.ndarray  # (n,) >= 0
+    dim: int
+    motion: dict[str, Any] | None  # M, H, f, w of a global problem, else None
+    asymmetry: float  # largest |W - W^T| / largest |W|
+
+    def __init__(self, *, W, q, mu, dim=3, motion=None):
+        self.dim = _dimension(dim)
+        self.q = _vector(q, "q")
+        self.W = _matrix(W, "W", (len(self.q), len(self.q)))
+        if len(self.q) % self.dim:
+            raise ShapeError(
+                f"q has {len(self.q)} entries, which is no multiple of dim={dim}: each contact has "
+                "a normal component and dim - 1 tangential ones"
+            )
+        self.mu = _friction(mu, len(self.q) // self.dim)
+        self.motion = motion
+        self.asymmetry = _asymmetry(self.W)
+        if self.asymmetry > _ASYMMETRY:
+            warnings.warn(
+                f"W is not symmetric: |W - W^T| reaches {self.asymmetry:.1e} of |W|. It is solved "
+                "as it is given; use (W + W.T) / 2 if that is what you mean",
+                stacklevel=2,
+            )
+        self._index, self._data = _packed(self.W, self.q, self.mu, self.dim)
+        self._size = float(np.linalg.norm(self.q))
+
+    @classmethod
+    def from_global(cls, *, M, H, f, w, mu, dim=3) -> "Problem":
+        """The problem of M v = H r + f, u = H^T v + w, with M (d, d) and H (d, dim n)."""
+        f, w = _vector(f, "f"), _vector(w, "w")
+        M = _matrix(M, "M", (len(f), len(f)))
+        H = _matrix(H, "H", (len(f), len(w)))
+        solve = _inverse(M)
+        W = H.T @ solve(H)
+        motion = {"M": M, "H": H, "f": f, "w": w}
+        return cls(W=W, q=w + H.T @ solve(f), mu=mu, dim=dim, motion=motion)
+
+    @property
+    def contacts(self) -> int:
+        """n, the number of contacts."""
+        return len(self.mu)
+
+    def solve(self, tolerance=1e-8, *, start=None, convex=False, limit=20_000) -> Result:
+        """An r whose residual (3) is at most ``tolerance``.
+
+        ``start`` is a first guess of r; ``convex`` asks for the convex law, which leaves
+        mu |u_t| n out of (1); ``limit`` is the most sweeps.  What does not converge comes back
+        with a status, and is not raised.
+        """
+        if not tolerance > 0.0:
+            raise CaromError(f"tolerance={tolerance}: it must be positive, such as 1e-8")
+        n, size = len(self.mu), len(self.q)
+        work = np.zeros(8 * size + n)
+        if start is not None:
+            work[:size] = self._impulse(start)
+        if self._size == 0.0:  # at rest without impulses
+            return self._result(np.zeros(size), self.q.copy(), 0.0, 0, tolerance)
+        goal = tolerance * self._size
+        done, residual, _why = friction.sweeps(
+            self.dim, not convex, self._index, self._data, goal, limit, limit, work
+        )
+        return self._result(
+            work[:size], work[size : 2 * size], residual / self._size, done, tolerance
+        )
+
+    def residual(self, r, *, convex=False) -> float:
+        """The measure (3) of any answer; absolute where q = 0."""
+        r = self._impulse(r)
+        found = _natural(self, r, self.W @ r + self.q, 0.0 if convex else 1.0)
+        return float(np.linalg.norm(found)) / (self._size or 1.0)
+
+    def save(self, path, result: Result | None = None, *, title="", description="") -> None:
+        """Write the problem, and an answer if one is given, as an FCLIB file."""
+        _write(self, Path(path), result, title, description)
+
+    def _impulse(self, r):
+        r = _vector(r, "r")
+        if r.shape != self.q.shape:
+            raise ShapeError(f"r has shape {r.shape}; this problem's is {self.q.shape}")
+        return r
+
+    def _result(self, r, u, residual, iterations, tolerance):
+        status = Status.ok if residual <= tolerance else Status.unconverged
+        v = None
+        if self.motion is not None:
+            v = _inverse(self.motion["M"])(self.motion["H"] @ r + self.motion["f"])
+        return Result(r, u, residual, iterations, status, v)
+
+
+def _natural(problem, r, u, s):
+    """(3) before the norm, contact by contact: (n, dim).  Written apart from the kernels."""
+    r, u = r.reshape(-1, problem.dim), u.reshape(-1, problem.dim)
+    mu, rho = problem.mu, 1.0 / _sizes(problem.W, problem.dim)[1]
+    push = u.copy()
+    push[:, 0] += s * mu * np.linalg.norm(u[:, 1:], axis=1)
+    z = r - rho[:, None] * push
+    return (r - onto_cone(z, mu)) / rho[:, None]
+
+
+def onto_cone(z, mu):
+    """The nearest point of |z_t| <= mu z_n, contact by contact: z (n, dim), mu (n,)."""
+    length = np.linalg.norm(z[:, 1:], axis=1)
+    inside, polar = length <= mu * z[:, 0], mu * length <= -z[:, 0]
+    normal = (z[:, 0] + mu * length) / (1.0 + mu**2)
+    scale = mu * normal / np.where(length > 0.0, length, 1.0)
+    edge = np.column_stack([normal, scale[:, None] * z[:, 1:]])
+    return np.where(inside[:, None], z, np.where(polar[:, None], 0.0, edge))
+
+
+# What was given.
+
+
+def _dimension(dim) -> int:
+    if dim not in (2, 3):
+        raise ShapeError(f"dim={dim!r}: it is 2 (planar) or 3 (spatial)")
+    return int(dim)
+
+
+def _vector(x, name) -> np.ndarray:
+    x = np.array(x, float)
+    if x.ndim != 1:
+        raise ShapeError(f"{name} has shape {x.shape}; one axis is wanted")
+    if not np.all(np.isfinite(x)):
+        raise NonFiniteError(f"{name}[{np.flatnonzero(~np.isfinite(x))[0]}] is not finite")
+    return x
+
+
+def _matrix(A, name, shape) -> sparse.csc_matrix:
+    A = sparse.csc_matrix(A, dtype=float)
+    if A.shape != shape:
+        raise ShapeError(f"{name} has shape {A.shape}; with the vectors given it must be {shape}")
+    A.sum_duplicates()
+    if not np.all(np.isfinite(A.data)):
+        raise NonFiniteError(f"{name} has an entry that is not finite")
+    return A
+
+
+def _friction(mu, contacts) -> np.ndarray:
+    mu = np.array(mu, float)
+    if mu.ndim == 0:
+        mu = np.full(contacts, float(mu))
+    if mu.shape != (contacts,):
+        raise ShapeError(f"mu has shape {mu.shape}; a number or ({contacts},) is wanted")
+    if not np.all(np.isfinite(mu)) or np.any(mu < 0.0):
+        bad = mu[~(np.isfinite(mu) & (mu >= 0.0))][0]
+        raise FrictionError(f"mu={bad:g}: friction coefficients are finite and not negative")
+    return mu
+
+
+def _asymmetry(W) -> float:
+    largest = np.max(np.abs(W.data), initial=0.0)
+    return 0.0 if largest == 0.0 else float(np.max(np.abs((W - W.T).data), initial=0.0) / largest)
+
+
+def _inverse(M) -> Callable[[Any], Any]:
+    """x -> M^-1 x for vectors and sparse matrices."""
+    if M.nnz == M.shape[0] and np.array_equal(M.indices, np.arange(M.shape[0])):
+        if np.any(M.data == 0.0):
+            raise CaromError("M has a zero on its diagonal: a coordinate without inertia")
+        scale = sparse.diags(1.0 / M.data)
+        return lambda x: scale @ x
+    try:
+        factor = linalg.splu(M)
+    except RuntimeError as error:
+        raise CaromError(f"M cannot be inverted ({error}): check the mass matrix") from error
+
+    def solve(x):
+        return (
+            sparse.csc_matrix(factor.solve(x.toarray())) if sparse.issparse(x) else factor.solve(x)
+        )
+
+    return solve
+
+
+# What the kernels read.
+
+
+def _sizes(W, dim):
+    """Diagonal blocks (n, dim, dim) of W and their 2-norms; a block of zeros counts as 1 or as the
+    largest, so that (3) is defined."""
+    n = W.shape[0] // dim
+    blocks = np.zeros((n, dim, dim))
+    row, column = W.indices, np.repeat(np.arange(W.shape[1]), np.diff(W.indptr))
+    own = row // dim == column // dim
+    blocks[row[own] // dim, row[own] % dim, column[own] % dim] = W.data[own]
+    size = np.linalg.norm(blocks, 2, axis=(1, 2)) if n else np.zeros(0)
+    return blocks, np.where(size > 0.0, size, np.max(size, initial=0.0) or 1.0)
+
+
+def _packed(W, q, mu, dim):
+    """``index`` and ``data`` of kernels/numba/friction.py."""
+    columns = sparse.bsr_matrix(W.T.tocsr(), blocksize=(dim, dim))
+    columns.sort_indices()
+    blocks, size = _sizes(W, dim)
+    damped = blocks + friction.DAMPING * size[:, None, None] * np.eye(dim)
+    index = np.concatenate([columns.indptr, dim * columns.indices.astype(np.int64)])
+    entries = columns.data.transpose(0, 2, 1)
+    parts = [entries, blocks, damped, size, 1.0 / size, mu, q]
+    return index.astype(np.int64), np.concatenate([part.ravel() for part in parts])
+
+
+# Files.
+
+
+def load(path) -> Problem:
+    """Read an FCLIB file, local (W, q, mu) or global (M, H, f, w, mu)."""
+    import h5py
+
+    path = Path(path)
+    if not path.is_file():
+        raise RecordError(f"there is no file {path}")
+    with h5py.File(path, "r") as file:
+        for name, read in (("fclib_local", _read_local), ("fclib_global", _read_global)):
+            if name in file:
+                return read(file[name], path)
+        raise RecordError(f"{path} holds {sorted(file)}: neither fclib_local nor fclib_global")
+
+
+def _read_local(group, path) -> Problem:
+    _no_equalities(group, ("V", "R"), path)
+    vectors = group["vectors"]
+    return Problem(
+        W=_read_matrix(group, "W", path),
+        q=vectors["q"][()],
+        mu=vectors["mu"][()],
+        dim=_space(group),
+    )
+
+
+def _read_global(group, path) -> Problem:
+    _no_equalities(group, ("G",), path)
+    vectors = group["vectors"]
+    return Problem.from_global(
+        M=_read_matrix(group, "M", path),
+        H=_read_matrix(group, "H", path),
+        f=vectors["f"][()],
+        w=vectors["w"][()],
+        mu=vectors["mu"][()],
+        dim=_space(group),
+    )
+
+
+def _space(group) -> int:
+    return int(np.ravel(group["spacedim"][()])[0])
+
+
+def _no_equalities(group, names, path):
+    for name in names:
+        if name in group:
+            raise RecordError(
+                f"{path} has equality constraints ({name}), which are not read: eliminate them and "
+                "use carom.fclib.Problem"
+            )
+
+
+def _read_matrix(group, name, path) -> Any:
+    """m, n, nz, p, i, x: nz = -1 by columns, -2 by rows, and that many triplets if >= 0."""
+    if name not in group:
+        raise RecordError(f"{path} has no matrix {name}")
+    entry = group[name]
+    m, n, nz = (int(np.ravel(entry[key][()])[0]) for key in ("m", "n", "nz"))
+    p, i, x = (entry[key][()] for key in ("p", "i", "x"))
+    if nz == -1:
+        return sparse.csc_matrix((x[: p[-1]], i[: p[-1]], p), shape=(m, n))
+    if nz == -2:
+        return sparse.csr_matrix((x[: p[-1]], i[: p[-1]], p), shape=(m, n)).tocsc()
+    if nz >= 0:  # p holds columns, i rows
+        return sparse.coo_matrix((x[:nz], (i[:nz], p[:nz])), shape=(m, n)).tocsc()
+    raise RecordError(f"{path}: nz={nz} of {name} is none of -1 (columns), -2 (rows), >= 0")
+
+
+def _write(problem, path, result, title, description):
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        motion = problem.motion
+        group = file.create_group("fclib_local" if motion is None else "fclib_global")
+        group["spacedim"] = np.array([problem.dim], np.int32)
+        matrices = {"W": problem.W} if motion is None else {k: motion[k] for k in ("M", "H")}
+        vectors = {"q": problem.q} if motion is None else {k: motion[k] for k in ("f", "w")}
+        for name, A in matrices.items():
+            _write_matrix(group.create_group(name), A)
+        for name, x in (vectors | {"mu": problem.mu}).items():
+            group[f"vectors/{name}"] = x
+        for name, text in (("title", title), ("description", description), ("math_info", "")):
+            group[f"info/{name}"] = np.bytes_(text + "\0")
+        if result is not None:
+            for name in ("r", "u") if result.v is None else ("r", "u", "v"):
+                file[f"solution/{name}"] = getattr(result, name)
+
+
+def _write_matrix(group, A):
+    A = A.tocsc()
+    numbers = {"m": A.shape[0], "n": A.shape[1], "nz": -1, "nzmax": A.nnz}
+    for name, value in numbers.items():
+        group[name] = np.array([value], np.int32)
+    group["p"], group["i"] = A.indptr.astype(np.int32), A.indices.astype(np.int32)
+    group["x"] = A.data

@@ -1,0 +1,269 @@
+"""Frictional contact problems as such: one contact, files, checks, problems of others."""
+
+import os
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from scipy import sparse
+
+import carom
+import piles
+from carom.fclib import Problem, load
+
+FOLDER = Path(os.environ.get("CAROM_FCLIB", Path(__file__).parents[2] / "shared" / "fclib"))
+OTHERS = sorted(FOLDER.glob("*.npz"))
+needs_folder = pytest.mark.skipif(not OTHERS, reason=f"no problems in {FOLDER}; set CAROM_FCLIB")
+
+
+def of_others(path):
+    z = np.load(path)
+    W = sparse.csc_matrix((z["W_data"], z["W_indices"], z["W_indptr"]), shape=z["W_shape"])
+    return W, z["q"], z["mu"], int(z["dim"])
+
+
+def measured(W, q, mu, dim, r, s=1.0):
+    """The measure from its definition, contact by contact and apart from the package."""
+    W, total = sparse.csr_matrix(W), 0.0
+    u = W @ r + q
+    for k in range(len(mu)):
+        at = slice(dim * k, dim * k + dim)
+        size = np.linalg.norm(W[at, at].toarray(), 2)
+        push = u[at].copy()
+        push[0] += s * mu[k] * np.linalg.norm(push[1:])
+        z = r[at] - push / size
+        length = np.linalg.norm(z[1:])
+        if length > mu[k] * z[0]:
+            normal = max(0.0, (z[0] + mu[k] * length) / (1 + mu[k] ** 2))
+            z = np.concatenate([[normal], z[1:] * (mu[k] * normal / max(length, 1e-300))])
+        total += np.sum((r[at] - z) ** 2) * size**2
+    return np.sqrt(total) / np.linalg.norm(q)
+
+
+def assert_solved(problem, tolerance=1e-8, **options):
+    W, q, mu, dim = problem
+    found = Problem(W=W, q=q, mu=mu, dim=dim).solve(tolerance, **options)
+    s = 0.0 if options.get("convex") else 1.0
+    assert found.status == carom.Status.ok
+    assert measured(W, q, mu, dim, found.r, s) <= tolerance * (1 + 1e-6)
+    assert np.allclose(found.u, W @ found.r + q, rtol=0, atol=1e-9 * np.max(np.abs(q)))
+    return found
+
+
+# One contact.
+
+
+def one_contacts(rng, n, dim=3):
+    for _ in range(n):
+        B = rng.normal(size=(dim, dim)) * 10.0 ** rng.uniform(-1, 1)
+        mu = rng.choice([0.0, 0.1, 0.5, 1.0, 3.0, 30.0])
+        yield B @ B.T + 1e-3 * np.eye(dim), rng.normal(size=dim), np.array([mu]), dim
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_the_law_of_one_contact(dim):
+    """Clause by clause: open, stick, or slip opposite to the impulse at the edge of the cone."""
+    cases = {"open": 0, "stick": 0, "slip": 0}
+    for W, q, mu, _ in one_contacts(np.random.default_rng(dim), 3000, dim):
+        found = Problem(W=W, q=q, mu=mu, dim=dim).solve(1e-10)
+        assert found.status == carom.Status.ok
+        r, u, mu = found.r, found.u, mu[0]
+        near = 1e-9 * max(1.0, np.linalg.norm(q))
+        push = np.linalg.norm(W, 2) * r
+        assert r[0] >= 0.0
+        assert u[0] > -near
+        assert np.linalg.norm(push[1:]) <= mu * push[0] + near
+        if r[0] == 0.0:
+            cases["open"] += 1
+        elif np.linalg.norm(u[1:]) < near:
+            cases["stick"] += 1
+            assert abs(u[0]) < near
+        else:
+            cases["slip"] += 1
+            assert abs(u[0]) < near
+            slip = u[1:] / np.linalg.norm(u[1:])
+            assert np.linalg.norm(push[1:] + mu * push[0] * slip) < 1e3 * near
+    assert min(cases.values()) > 300, cases
+
+
+def test_one_contact_against_brute_force():
+    """The slip angle that a fine search finds, where the search finds one and no other."""
+    rng, compared = np.random.default_rng(7), 0
+    angle = np.linspace(0.0, 2 * np.pi, 20001)
+    d = np.stack([np.cos(angle), np.sin(angle)])
+    for W, q, mu, _ in one_contacts(rng, 2000):
+        found = Problem(W=W, q=q, mu=mu).solve(1e-12)
+        r = found.r
+        if q[0] >= 0.0:
+            assert np.all(r == 0.0)
+            continue
+        stick = np.linalg.solve(W, -q)
+        if stick[0] >= 0 and np.linalg.norm(stick[1:]) <= mu[0] * stick[0]:
+            assert np.allclose(r, stick, rtol=1e-8, atol=1e-10)
+            continue
+        # slip along d: r = r_n (1, -mu d), u_n = 0, u_t parallel to d
+        below = W[0, 0] - mu[0] * (W[0, 1:] @ d)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rn = -q[0] / below
+            ut = W[1:, :1] * rn - mu[0] * rn * (W[1:, 1:] @ d) + q[1:, None]
+        across = ut[0] * d[1] - ut[1] * d[0]
+        fits = (rn[:-1] > 0) & (rn[1:] > 0) & (across[:-1] * across[1:] <= 0)
+        fits &= np.sum(ut * d, axis=0)[:-1] > 0
+        roots = np.flatnonzero(fits)
+        if len(roots) == 1 and mu[0] > 0.0:
+            compared += 1
+            own = np.arctan2(*(-r[2:0:-1])) % (2 * np.pi)
+            apart = abs(own - angle[roots[0]])
+            assert min(apart, 2 * np.pi - apart) < 1e-3
+    assert compared > 300
+
+
+# Files and checks.
+
+
+@pytest.mark.parametrize("kind", ["local", "global"])
+def test_a_file_gives_the_problem_back(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    if kind == "local":
+        W, q, mu, dim = piles.spheres(rng, 8, 2)
+        problem = Problem(W=W, q=q, mu=mu, dim=dim)
+    else:
+        H = rng.normal(size=(6, 9))
+        M = np.diag(rng.uniform(1, 2, 6)) + 0.1
+        problem = Problem.from_global(M=M, H=H, f=rng.normal(size=6), w=rng.normal(size=9), mu=0.4)
+        assert np.allclose(problem.W.toarray(), H.T @ np.linalg.solve(M, H))
+    found = problem.solve()
+    path = tmp_path / "problem.hdf5"
+    problem.save(path, found, title="a test")
+    again = load(path)
+    assert (again.dim, again.contacts) == (problem.dim, problem.contacts)
+    assert abs(again.W - problem.W).max() < 1e-15
+    assert np.array_equal(again.mu, problem.mu)
+    assert again.residual(found.r) == pytest.approx(found.residual, rel=1e-6, abs=1e-14)
+    with h5py.File(path) as file:
+        assert np.array_equal(file["solution/r"][()], found.r)
+        assert ("v" in file["solution"]) == (kind == "global")
+
+
+def test_triplets_rows_and_columns_are_read(tmp_path):
+    W, q, mu, _ = piles.chain(np.random.default_rng(1), 3)
+    Problem(W=W, q=q, mu=mu).save(tmp_path / "a.hdf5")
+    C, R = sparse.coo_matrix(W), sparse.csr_matrix(W)
+    for nz, p, i, x in ((C.nnz, C.col, C.row, C.data), (-2, R.indptr, R.indices, R.data)):
+        with h5py.File(tmp_path / "a.hdf5", "r+") as file:
+            group = file["fclib_local/W"]
+            group["nz"][0] = nz
+            for name, value in (("p", p), ("i", i), ("x", x)):
+                del group[name]
+                group[name] = value
+        assert abs(load(tmp_path / "a.hdf5").W - W).max() == 0.0
+
+
+def test_mistakes_are_named(tmp_path):
+    I3, one = np.eye(3), np.ones(3)
+    errors = carom.errors
+    for wrong, error, text in [
+        ({"W": np.eye(2)}, errors.ShapeError, "W has shape"),
+        ({"q": np.ones(4), "W": np.eye(4)}, errors.ShapeError, "no multiple of dim"),
+        ({"q": [np.nan, 1, 1]}, errors.NonFiniteError, r"q\[0\]"),
+        ({"W": np.full((3, 3), np.inf)}, errors.NonFiniteError, "W has an entry"),
+        ({"mu": -0.1}, errors.FrictionError, "mu=-0.1"),
+        ({"mu": [0.1, 0.2]}, errors.ShapeError, "mu has shape"),
+        ({"dim": 4}, errors.ShapeError, "dim=4"),
+    ]:
+        with pytest.raises(error, match=text):
+            Problem(**({"W": I3, "q": one, "mu": 0.5} | wrong))
+    problem = Problem(W=I3, q=one, mu=0.5)
+    with pytest.raises(errors.ShapeError, match="r has shape"):
+        problem.residual(np.ones(4))
+    with pytest.raises(carom.CaromError, match="tolerance=0"):
+        problem.solve(0)
+    with pytest.raises(errors.RecordError, match="no file"):
+        load(tmp_path / "none.hdf5")
+    with h5py.File(tmp_path / "other.hdf5", "w") as file:
+        file["x"] = 1
+    with pytest.raises(errors.RecordError, match="neither"):
+        load(tmp_path / "other.hdf5")
+    with pytest.warns(UserWarning, match="not symmetric"):
+        Problem(W=I3 + np.diag([0.5, 0.5], 1), q=one, mu=0.5)
+
+
+# Ends of the range.
+
+
+def test_nothing_to_do():
+    assert Problem(W=np.eye(3), q=np.zeros(3), mu=0.5).solve().residual == 0.0
+    empty = Problem(W=np.zeros((0, 0)), q=np.zeros(0), mu=np.zeros(0)).solve()
+    assert empty.status == carom.Status.ok
+    opened = Problem(W=np.zeros((3, 3)), q=[1.0, 2.0, 0.0], mu=0.5).solve()
+    assert opened.status == carom.Status.ok
+    assert np.all(opened.r == 0.0)
+    pushed = Problem(W=np.zeros((3, 3)), q=[-1.0, 0.0, 0.0], mu=0.5).solve(limit=50)
+    assert pushed.status == carom.Status.unconverged
+    assert pushed.residual == pytest.approx(1.0)
+
+
+def test_a_part_of_w_is_zero():
+    """A contact between bodies that nothing moves opens beside others that push."""
+    W, q, mu, _ = piles.stack(np.random.default_rng(2), 2)
+    W = sparse.block_diag([W, np.zeros((3, 3))]).tocsc()
+    found = Problem(W=W, q=np.append(q, [0.1, 1.0, 0.0]), mu=np.append(mu, 0.5)).solve()
+    assert found.status == carom.Status.ok
+    assert np.all(found.r[-3:] == 0.0)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("fault", ["none", "not symmetric", "indefinite"])
+def test_scales_and_faults_of_w(scale, fault):
+    rng = np.random.default_rng(3)
+    W, q, mu, dim = piles.chain(rng, 20) if fault == "not symmetric" else piles.stack(rng, 4)
+    if fault == "not symmetric":
+        W = W.multiply(1.0 + 1e-3 * rng.normal(size=W.shape)).tocsc()
+    if fault == "indefinite":
+        W = (W - 1e-8 * sparse.eye(W.shape[0])).tocsc()
+    assert_solved((W * scale, q * 1e3, mu, dim))
+
+
+def test_without_friction_it_is_the_half_space_projection():
+    """mu = 0 gives the velocities of carom.project on the normal rows."""
+    W, q, mu, dim = piles.spheres(np.random.default_rng(4), 6)
+    found = assert_solved((W, q, 0 * mu, dim), 1e-12)
+    assert np.all(found.r.reshape(-1, 3)[:, 1:] == 0.0)
+    n = np.arange(0, len(q), 3)
+    A = W.toarray()[np.ix_(n, n)]
+    root = np.linalg.cholesky(A + 1e-14 * np.eye(len(n)))
+    nearest = carom.project(np.zeros(len(n)), root, q[n])
+    assert np.allclose(found.u[n], root @ nearest.point + q[n], atol=1e-9)
+
+
+def test_a_guess_is_used_and_not_needed():
+    W, q, mu, dim = piles.stack(np.random.default_rng(5), 6)
+    problem = Problem(W=W, q=q, mu=mu, dim=dim)
+    cold = problem.solve(1e-8)
+    warm = problem.solve(1e-8, start=cold.r)
+    assert warm.iterations < cold.iterations / 2
+    assert np.allclose(warm.u, cold.u, atol=1e-5)
+    wild = problem.solve(1e-8, start=1e3 * np.random.default_rng(6).normal(size=len(q)))
+    assert wild.status == carom.Status.ok
+
+
+# Problems of others.
+
+
+@needs_folder
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-8])
+def test_problems_of_others(tolerance):
+    for path in OTHERS:
+        assert_solved(of_others(path), tolerance)
+
+
+@needs_folder
+def test_files_of_others():
+    for path in sorted(FOLDER.glob("*.hdf5")):
+        problem = load(path)
+        W, q, _mu, dim = of_others(path.with_suffix(".npz"))
+        assert problem.dim == dim
+        assert abs(problem.W - W).max() < 1e-12 * abs(W).max()
+        assert np.allclose(problem.q, q, rtol=1e-12, atol=1e-12 * np.max(np.abs(q)))
+        assert problem.solve().status == carom.Status.ok
