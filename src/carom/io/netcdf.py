@@ -28,7 +28,7 @@ from carom.errors import CaromError, RecordError
 from carom.io.growing import Column, GrowingFile, create
 from carom.io.recording import SLOT_HEAD, check_same, hashes, lost_end, newest, said, slot
 from carom.results.impacts import COLUMNS, ImpactLog, listed
-from carom.results.solution import AXES, STATS, Motion, Origin, Stats, scheme_text
+from carom.results.solution import AXES, STATS, End, Motion, Origin, Stats, scheme_text
 from carom.run.loop import EVENT_FIELDS
 from carom.run.record import Every
 from carom.schemes.named import scheme_of_text
@@ -56,6 +56,7 @@ class Recording:
         settings = {
             "steps": pieces.steps,
             "t0": float(pieces.run.t0),
+            "first": int(pieces.run.first),
             "gaps": pieces.p,
             "each": pieces.full,
             "run": uuid.uuid4().hex,
@@ -230,7 +231,7 @@ def _parts(pieces) -> dict[str, str]:
             ],
             "the restitution": run.system.restitution,
             "the scheme": [scheme_text(run.scheme)],
-            "t0, t1 or dt": [float(run.t0), float(run.dt), pieces.steps],
+            "t0, t1 or dt": [float(run.t0), int(run.first), float(run.dt), pieces.steps],
             "what is recorded": [
                 str(plan.marks) if isinstance(plan.marks, Every) else plan.marks,
                 np.asarray([] if plan.fractions is None else plan.fractions),
@@ -390,6 +391,20 @@ class RecordedSolution(Motion):
         if 8 * self._count * width <= _SMALL:
             for name in _READ:
                 getattr(self, name)
+
+    @property
+    def end(self) -> End | None:
+        """Where the run stands: its newest checkpoint."""
+        with open_file(self.path) as h5:
+            state, _ = newest(h5["carom/checkpoint"], int(h5["carom"].attrs["pieces"]))
+        if not state or "first" not in self.settings:
+            return None
+        with np.load(io.BytesIO(state)) as found:
+            names = sorted(name for name in found.files if name.startswith("carry_"))
+            _, _, q, v, *rest = (found[name] for name in names)
+        memory = rest[: -2 - len(STATS)]  # what follows: impulse, stats, status
+        step = self.settings["first"] + self.stats.steps
+        return End(self.settings["t0"], step, self.dt, q, v, memory)
 
     @property
     def finished(self) -> bool:

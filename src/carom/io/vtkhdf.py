@@ -13,6 +13,7 @@ A record is written as soon as it is made, and counted last (growing.py): a run 
 leaves a file with all records before, and memory does not grow with their number.
 """
 
+import io
 import json
 import os
 import zlib
@@ -31,7 +32,13 @@ from carom.worlds.spheres import checkpoint
 from carom.worlds.spheres import walls as wall_kinds
 from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.neighbours import Cell
-from carom.worlds.spheres.solution import ContactTable, Frame, SpheresSolution, SphereStats
+from carom.worlds.spheres.solution import (
+    ContactTable,
+    Frame,
+    SpheresEnd,
+    SpheresSolution,
+    SphereStats,
+)
 
 _FLOAT = np.dtype("<f8")
 _FRAME = np.dtype(
@@ -67,8 +74,10 @@ class Recording:
         self.count, self.contacts, self.last_step = 0, 0, -1
 
     @staticmethod
-    def start(path, world, scheme, t0: float, steps: int, at, description: str) -> "Recording":
-        """A new file."""
+    def start(
+        path, world, scheme, t0: float, first: int, steps: int, at, description: str
+    ) -> "Recording":
+        """A new file of the steps from ``first`` to ``steps`` after t0."""
         layout = _Layout(world.pile, len(at))
         parts = _parts(world, scheme, t0, steps, at)
         settings = {
@@ -76,6 +85,7 @@ class Recording:
             "t0": t0,
             "dt": world.dt,
             "steps": steps,
+            "first": first,
             "parts": parts,
             "version": 1,
         }
@@ -474,7 +484,7 @@ class RecordedSpheres(SpheresSolution):
         self.overlap = rows["overlap"].copy()
         last = rows[-1]
         self.stats = SphereStats(
-            int(last["step"]),
+            int(last["step"]) - settings.get("first", 0),
             int(last["iterations"]),
             float(last["residual"]),
             float(np.max(rows["overlap"])),
@@ -520,6 +530,15 @@ class RecordedSpheres(SpheresSolution):
         return tables
 
 
+def _end(sol, file) -> SpheresEnd | None:
+    """Where the run stands: its newest checkpoint."""
+    state, settings = _newest(file.h5)[0], file.settings
+    if not state:
+        return None
+    with np.load(io.BytesIO(state)) as found:
+        return SpheresEnd(settings["t0"], int(found["counts"][0]), sol.dt, state)
+
+
 _READ = {
     "x": lambda sol, file: file.all_points("Points"),
     "v": lambda sol, file: file.all_points("Velocity"),
@@ -528,4 +547,5 @@ _READ = {
     "impulse": lambda sol, file: file.all_points("Impulse"),
     "wall_impulse": lambda sol, file: file.wall_impulse(),
     "contacts": lambda sol, file: sol._tables(file),
+    "end": lambda sol, file: _end(sol, file),
 }

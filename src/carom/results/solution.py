@@ -44,6 +44,17 @@ class Stats(eqx.Module):
         )
 
 
+class End(eqx.Module):
+    """Where a run stopped, with all that its scheme remembers: what ``start=`` goes on from."""
+
+    t0: Any  # () of the run, or of the one that it went on from with the same dt
+    step: Any  # () int, steps since t0
+    dt: Any  # ()
+    q: Any  # (d,)
+    v: Any  # (d,)
+    memory: list  # of arrays, what the scheme carries beside
+
+
 @dataclass(frozen=True, eq=False)
 class Origin:
     """Where a solution came from: kept beside the arrays, compared by identity."""
@@ -69,6 +80,7 @@ class Motion:
     stats: Any
     status: Any
     dt: Any
+    end: Any
     origin: Any
 
     @property
@@ -171,6 +183,8 @@ class Motion:
         }
         fields["status"] = (batch, np.asarray(self.status._value))
         fields["t" if batch else "time"] = (time, np.asarray(self.t))
+        if self.end is not None:
+            fields |= _end_fields(self.end, batch)
         if not batch and self._has_impacts():
             fields |= {f"impact_{n}": ("impact", self.impacts[n]) for n, _ in COLUMNS}
         attributes = {
@@ -227,6 +241,7 @@ class Solution(Motion, eqx.Module):
     stats: Stats
     status: Status
     dt: Any  # () the step that was used
+    end: Any  # End, or None where it is not known
     origin: Origin = eqx.field(static=True)
 
     def __getitem__(self, member) -> "Solution":
@@ -291,8 +306,29 @@ def load(path: str | os.PathLike, *, pile=None) -> Any:
         stats=Stats(*(data[f"stats_{name}"].values[()] for name in STATS)),
         status=status,
         dt=np.full(data["status"].shape, data.attrs["dt"])[()],
+        end=_saved_end(data),
         origin=Origin(scheme=data.attrs["scheme"], impacts=impacts),
     )
+
+
+def _end_fields(end: End, batch: list[str]) -> dict:
+    """Its arrays with their axes, for a file."""
+    fields = {"end_t0": (batch, end.t0), "end_step": (batch, end.step)}
+    fields["end_dt"] = (batch, end.dt)
+    fields |= {f"end_{name}": ([*batch, "coordinate"], getattr(end, name)) for name in "qv"}
+    for k, x in enumerate(end.memory):
+        axes = [f"end_memory{k}_{axis}" for axis in range(np.ndim(x) - len(batch))]
+        fields[f"end_memory{k}"] = ([*batch, *axes], x)
+    return {name: (axes, np.asarray(x)) for name, (axes, x) in fields.items()}
+
+
+def _saved_end(data) -> End | None:
+    if "end_step" not in data:
+        return None
+    count = sum(name.startswith("end_memory") for name in data.variables)
+    memory = [data[f"end_memory{k}"].values for k in range(count)]
+    found = {name: data[f"end_{name}"].values[()] for name in ("t0", "step", "dt", "q", "v")}
+    return End(**found, memory=memory)
 
 
 def scheme_text(scheme) -> str:

@@ -2,6 +2,7 @@
 
 import math
 import os
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -161,11 +162,14 @@ def _top_level() -> bool:
     return trace_state_clean()
 
 
-def check_start(start, t0: float, q0: Array) -> None:
-    """Raise what is wrong with the initial data (a ``loop.Start``), most fundamental first."""
+def check_start(start, t0: float, q0: Array, allowed: Any = 0.0) -> None:
+    """Raise what is wrong with the initial data (a ``loop.Start``), most fundamental first.
+
+    ``allowed`` (p,) is by how much gaps may be negative: by what a run left at its end.
+    """
     if start.mass is not None:
         check_definite(np.asarray(start.mass), f"mass(q0), at q0 = {q0},")
-    tolerance, gap = np.asarray(start.tolerance), np.asarray(start.contacts.gap)
+    tolerance, gap = np.asarray(start.tolerance) + allowed, np.asarray(start.contacts.gap)
     rows = np.asarray(start.contacts.rows)[:, 0]
     _check_finite("force", start.force, t0, q0)
     _check_finite("gap", gap, t0, q0)

@@ -30,10 +30,11 @@ class Run(eqx.Module):
     scheme: Scheme
     t0: Array  # ()
     dt: Array  # ()
+    first: Array | int = 0  # () int, steps since t0 where it starts: a run that goes on
 
     def time(self, steps: Array) -> Array:
-        """t0 + steps dt: not a sum of dt, which drifts."""
-        return self.t0 + steps * self.dt
+        """Of so many steps of this run, t0 + (first + steps) dt: not a sum of dt, which drifts."""
+        return self.t0 + (self.first + steps) * self.dt
 
 
 class Carry(eqx.Module):
@@ -123,12 +124,11 @@ class Start(eqx.Module):
 
 def begin(run: Run, q0: Array, v0: Array) -> Start:
     """Initial data, through an impact at t0 when v0 points out of K and the wall is rigid."""
-    system, t0, e = run.system, run.t0, run.system.restitution
+    system, t0, e = run.system, run.time(jnp.array(0)), run.system.restitution
     check_shapes(system, t0, q0, v0)  # once: it is not part of the compiled program
     metric, contacts = system.metric(q0), system.contacts(t0, q0)
     shape = shape_of(system, q0)
-    size = jnp.abs(contacts.rows[:, 0]) @ jnp.abs(q0) + jnp.abs(contacts.rate[:, 0] * t0)
-    tolerance = _CLOSED * (size + 1e-4)
+    tolerance = _tolerance(contacts, t0, q0)
     bilateral = contacts.law.bilateral()
     closed = (contacts.gap <= tolerance) | bilateral
     apart = (contacts.gap < -tolerance) | (bilateral & (contacts.gap > tolerance))
@@ -168,6 +168,30 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
         mass=None if not callable(system.mass) else system.mass(q0),
         shape=shape,
     )
+
+
+def go_on(run: Run, state: State) -> Start:
+    """From the end of another run, without a new start of its scheme."""
+    system, t, q, v = run.system, state.t, state.q, state.v
+    check_shapes(system, t, q, v)
+    contacts, shape = system.contacts(t, q), shape_of(system, q)
+    zero, none, w = jnp.zeros(shape.pushes), jnp.array(0), shape.normal(contacts.velocity(v))
+    stats = Stats(none, jnp.zeros(()), none, jnp.zeros(()), jnp.zeros(()), none)
+    return Start(
+        carry=Carry(jnp.array(0), state, zero, stats, Status.ok),
+        row=_start_row(run, q, v, contacts.gap[: shape.p], zero, w, w),
+        contacts=contacts,
+        tolerance=_tolerance(contacts, t, q),
+        force=system.forces(t, q, v),
+        mass=None if not callable(system.mass) else system.mass(q),
+        shape=shape,
+    )
+
+
+def _tolerance(contacts, t, q):
+    """(p,) below which a gap counts as closed."""
+    size = jnp.abs(contacts.rows[:, 0]) @ jnp.abs(q) + jnp.abs(contacts.rate[:, 0] * t)
+    return _CLOSED * (size + 1e-4)
 
 
 def _impact_at_start(system, t0, q0, v0, contacts, closed):
@@ -306,6 +330,7 @@ def with_force_apart(system: System, alive: Array | None = None) -> System:
     return eqx.tree_at(lambda s: s.force, system, _Apart(system.force, alive))
 
 
+go_on_compiled = eqx.filter_jit(go_on)
 begin_compiled = eqx.filter_jit(begin)
 advance_compiled = eqx.filter_jit(advance)
 advance_each_compiled = eqx.filter_jit(advance_each)

@@ -14,17 +14,17 @@ from jax import Array
 from carom.derivatives import differentiable, refusing
 from carom.errors import RecordError, ShapeError
 from carom.results.impacts import COLUMNS, ImpactLog, listed
-from carom.results.solution import Origin, Solution
+from carom.results.solution import Motion, Origin, Solution
 from carom.run.checks import (
     check_kinds,
     check_laws,
     check_record,
     check_restitution,
     check_start,
-    checked_times,
     checked_vectors,
     tracing,
 )
+from carom.run.going_on import check_end, check_untraced, clock, end_of, gone_on
 from carom.run.loop import (
     FIELDS,
     Carry,
@@ -44,6 +44,7 @@ from carom.schemes.scheme import Scheme
 from carom.status import Status, exception_of, is_ok, text_of
 from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.run import solve_spheres
+from carom.worlds.spheres.solution import SpheresSolution
 from carom.worlds.system.system import System
 
 _PIECE_BYTES = 4 * 2**20  # of the buffer that one compiled piece fills
@@ -58,7 +59,8 @@ def solve(
     q0=None,
     v0=None,
     *,
-    t0: float = 0.0,
+    start: Any = None,
+    t0: float | None = None,
     t1: float,
     dt: float,
     record: Record | None = None,
@@ -70,6 +72,10 @@ def solve(
     ``dt`` is shortened so that a whole number of equal steps ends at ``t1``.  A velocity ``v0``
     that points out of the admissible set is an impact at t0: the run starts with what the impact
     law makes of it, and the impulse is in the first row.
+
+    ``start``, a solution, takes the place of q0, v0 and t0: the run goes on from its last state
+    with all that its scheme remembers, as if it had not stopped (bit for bit where dt is the same
+    number), small overlaps included.  Another scheme starts at the nearest admissible point.
 
     A run that fails raises a CaromError whose ``solution`` holds everything up to that time (and
     saves it, if ``record`` has a path); with ``throw=False`` that solution is returned and its
@@ -87,12 +93,14 @@ def solve(
         if q0 is not None or v0 is not None:
             raise ShapeError("Spheres carry their own state: leave q0 and v0 out")
         check_record(scheme, Record() if record is None else record)
-        times = checked_times(t0, t1, dt)
-        return solve_spheres(system, scheme, *times, record, progress, throw)
+        end = check_end(start, SpheresSolution, t0)
+        times, first = clock(end, t0, t1, dt)
+        return solve_spheres(system, scheme, *times, first, start, record, progress, throw)
     record = Record() if record is None else record
     check_kinds(system, scheme, record)
-    t0, steps, dt = checked_times(t0, t1, dt)
-    q0, v0 = checked_vectors(q0, v0)
+    end = check_end(start, Motion, t0, q0, v0)
+    (t0, steps, dt), first = clock(end, t0, t1, dt)
+    q0, v0 = checked_vectors(q0, v0) if end is None else (jnp.asarray(end.q), jnp.asarray(end.v))
     if not scheme.rigid:
         record = record.without_impacts()
     check_restitution(system, scheme)
@@ -103,11 +111,13 @@ def solve(
         scheme,
         jnp.asarray(t0, float),
         jnp.asarray(dt, float),
+        jnp.asarray(first, int),
     )
-    plan = record.plan(t0, dt, steps)
+    plan = record.plan(t0 + first * dt, dt, steps)
     if traced:
+        check_untraced(start)
         return _solve_traced(run, q0, v0, plan, record)
-    return _solve_in_pieces(run, q0, v0, plan, record, steps, progress, throw)
+    return _solve_in_pieces(run, q0, v0, start, plan, record, steps, progress, throw)
 
 
 def _solve_traced(run, q0, v0, plan, record) -> Solution:
@@ -160,9 +170,10 @@ def _record_steps(plan: Plan) -> np.ndarray:
     return np.asarray(plan.marks) if plan.fractions is None else plan.marks + plan.fractions
 
 
-def _solve_in_pieces(run, q0, v0, plan, record, steps, progress, throw) -> Any:
-    start = begin_compiled(run, q0, v0)
-    check_start(start, float(run.t0), q0)
+def _solve_in_pieces(run, q0, v0, before, plan, record, steps, progress, throw) -> Any:
+    start = begin_compiled(run, q0, v0) if before is None else gone_on(run, before)
+    allowed = 0.0 if before is None else np.maximum(-np.asarray(before.gap[-1]), 0.0)
+    check_start(start, float(run.time(0)), q0, allowed)
     pieces = Pieces(run, start, (q0, v0), plan, record, steps, paced=bool(record.path or progress))
     with (
         _progress_bar(progress, steps) as show,
@@ -237,8 +248,9 @@ class Pieces:
         return self.done == self.total or not is_ok(self.carry.status)
 
     def times(self, at) -> np.ndarray:
-        """Of records that lie ``at`` so many steps from t0."""
-        return np.asarray(self.run.t0) + at * np.asarray(self.run.dt)
+        """Of records that lie ``at`` so many steps from the start."""
+        run = self.run
+        return np.asarray(run.t0) + (np.asarray(run.first) + at) * np.asarray(run.dt)
 
     def first_records(self):
         """What there is before the first step."""
@@ -410,6 +422,7 @@ class _InMemory:
             stats=jax.tree_util.tree_map(lambda x: x.item(), carry.stats),
             status=carry.status,
             dt=run.dt.item(),
+            end=jax.tree_util.tree_map(np.asarray, end_of(run, carry)),
             origin=Origin(run.scheme, run.system, table),
         )
 
@@ -421,11 +434,12 @@ def _solution(run, at, rows, carry, shape) -> Solution:
     """Inside jit or vmap."""
     fields = split_rows(rows, shape)
     return Solution(
-        t=jnp.asarray(run.t0) + at * jnp.asarray(run.dt),
+        t=jnp.asarray(run.t0) + (run.first + at) * jnp.asarray(run.dt),
         **dict(zip(FIELDS, fields, strict=True)),
         stats=carry.stats,
         status=carry.status,
         dt=run.dt,
+        end=end_of(run, carry),
         origin=Origin(run.scheme),
     )
 
@@ -454,7 +468,7 @@ def _failure(solution, run, steps, record):
     done, dt = int(solution.stats.steps), float(run.dt)
     text = (
         f"{text_of(solution.status)}. The run stopped after step {done} of {steps}, at "
-        f"t = {float(run.t0) + done * dt:g}, q = {solution.q[-1]}, v = {solution.v[-1]}"
+        f"t = {float(run.time(done)):g}, q = {solution.q[-1]}, v = {solution.v[-1]}"
     )
     if bool(solution.status == Status.contraction):
         text += _shorter(solution.stats.contraction, dt, run.scheme)

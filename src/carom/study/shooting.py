@@ -128,13 +128,14 @@ def orbit(
 def _guess(system, q0, v0, t0, period, settle):
     """x0 and the impact times of one period, from a simulation: z (2d + k,), gaps (k,)."""
     scheme = EventDriven(events_per_step=_EVENTS)
+    end = t0 + settle * period
     if settle:
-        end = t0 + settle * period
         last = Record(final=True)
         sol = solve(system, scheme, q0, v0, t0=t0, t1=end, dt=period, record=last)
-        q0, v0 = sol.q[-1], sol.v[-1]
-    # the forcing has the period of the orbit, so the settled state is one at t0
-    sol = solve(system, scheme, q0, v0, t0=t0, t1=t0 + period, dt=period)
+        sol = solve(system, scheme, start=sol, t1=end + period, dt=period)
+        q0, v0 = sol.q[0], sol.v[0]
+    else:
+        sol = solve(system, scheme, q0, v0, t0=t0, t1=t0 + period, dt=period)
     impacts = np.asarray(sol.impacts)
     impacts = impacts[impacts["step"] > 0]
     lasting = sol.impulse[1:].sum() - impacts["impulse"].sum()
@@ -144,7 +145,8 @@ def _guess(system, q0, v0, t0, period, settle):
             "describes orbits with isolated impacts, fewer than 64"
         )
     which = np.asarray(impacts["constraint"], int)
-    return np.concatenate([q0, v0, impacts["time"]]), which
+    # the forcing has the period of the orbit, so the settled state is one at t0
+    return np.concatenate([q0, v0, impacts["time"] - (end - t0)]), which
 
 
 class Compiled:

@@ -50,5 +50,6 @@ def restore(run, data: bytes) -> None:
         world._pair_guess = np.zeros(len(world._pairs.second))
         world._pair_guess[found["pair"]] = found["pair_guess"]
         world._wall_guess[:] = 0.0
-        world._wall_guess.ravel()[found["wall"]] = found["wall_guess"]
+        there = found["wall"] < world._wall_guess.size
+        world._wall_guess.ravel()[found["wall"][there]] = found["wall_guess"][there]
         run.step, run.state = step, State(run.t0 + step * world.dt, found["q"], found["v"])

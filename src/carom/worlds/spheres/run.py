@@ -12,8 +12,15 @@ from carom.schemes.moreau import Moreau
 from carom.schemes.paoli_schatzman import PaoliSchatzman
 from carom.schemes.scheme import State, rebound
 from carom.status import Status, exception_of, text_of
+from carom.worlds.spheres.checkpoint import restore, saved
 from carom.worlds.spheres.model import Spheres
-from carom.worlds.spheres.solution import Frame, SpheresSolution, SphereStats, contact_table
+from carom.worlds.spheres.solution import (
+    Frame,
+    SpheresEnd,
+    SpheresSolution,
+    SphereStats,
+    contact_table,
+)
 from carom.worlds.spheres.world import World
 
 _RECORDS = 100  # kept when nothing is said
@@ -23,19 +30,29 @@ _SCHEMES = (Maury, Moreau, PaoliSchatzman)
 
 
 def solve_spheres(
-    pile: Spheres, scheme, t0: float, steps: int, dt: float, record, progress, throw
+    pile: Spheres,
+    scheme,
+    t0: float,
+    steps: int,
+    dt: float,
+    first: int,
+    before: SpheresSolution | None,
+    record,
+    progress,
+    throw,
 ) -> SpheresSolution:
-    """Move spheres from t0 through ``steps`` steps of dt."""
+    """Move spheres through ``steps`` steps of dt, from t0 + first dt, or the end of ``before``."""
     if not isinstance(scheme, _SCHEMES):
         names = ", ".join(kind.__name__ for kind in _SCHEMES)
         raise errors.KindError(f"scheme is {scheme!r}; Spheres are moved by {names}")
     _check_options(scheme, record)
     from carom.kernels.numba.threads import enough_for
 
-    at = _places(record, t0, dt, steps)
-    world = World(pile.during(t0, t0 + steps * dt), dt)
+    start, end = t0 + first * dt, t0 + (first + steps) * dt
+    at, steps = first + _places(record, start, dt, steps), first + steps
+    world = World(pile.during(start, end), dt)
     with enough_for(len(pile)), _bar(progress, steps) as show:
-        run = _begun(world, scheme, t0, steps, at, record)
+        run = _begun(world, scheme, t0, first, before, steps, at, record)
         with contextlib.closing(run.kept), _interruptible():
             while run.step < steps and run.status is Status.ok:
                 run.advance()
@@ -43,7 +60,7 @@ def solve_spheres(
             solution = run.kept.solution(run)
     solution.error = run.error
     if throw and not solution.ok:
-        raise _failure(solution, steps, t0)
+        raise _failure(solution, steps - first, t0 + first * dt)
     return solution
 
 
@@ -75,14 +92,13 @@ def _places(record, t0, dt, steps) -> np.ndarray:
     return marks.astype(float) if plan.fractions is None else marks + plan.fractions
 
 
-def _begun(world, scheme, t0, steps, at, record) -> "_Run":
-    """A run at its start, or where a file says that it was."""
-    run = _Run(world, scheme, t0, at, _InMemory())
+def _begun(world, scheme, t0, first, before, steps, at, record) -> "_Run":
+    """A run at its start, at the end of another, or where a file says that it was."""
+    run = _Run(world, scheme, t0, first, at, _InMemory())
     if record is None or record.path is None:
-        check_overlap(world, scheme, t0)
-        return run.started()
+        run.check(before)
+        return run.started(before)
     from carom.io.vtkhdf import Recording
-    from carom.worlds.spheres.checkpoint import restore
 
     if record.resume:
         run.kept, state = Recording.resume(record.path, world, scheme, t0, steps, at)
@@ -91,10 +107,10 @@ def _begun(world, scheme, t0, steps, at, record) -> "_Run":
             run.done = run.kept.count
             return run
         run.kept.close()
-    check_overlap(world, scheme, t0)
-    run.kept = Recording.start(record.path, world, scheme, t0, steps, at, record.description)
+    run.check(before)
+    run.kept = Recording.start(record.path, world, scheme, t0, first, steps, at, record.description)
     try:
-        return run.started()
+        return run.started(before)
     except BaseException:
         run.kept.close()
         raise
@@ -114,7 +130,11 @@ class _InMemory:
         """What was kept."""
         world = run.world
         stats = SphereStats(
-            run.step, run.iterations, run.residual, max(run.overlap, run.largest), world.rebuilds
+            run.step - run.first,
+            run.iterations,
+            run.residual,
+            max(run.overlap, run.largest),
+            world.rebuilds,
         )
         return SpheresSolution(
             self.frames,
@@ -123,20 +143,22 @@ class _InMemory:
             dt=world.dt,
             scheme=run.scheme,
             pile=world.pile,
+            end=SpheresEnd(run.t0, run.step, world.dt, run.saved()),
         )
 
     def close(self):
         pass
 
 
-def check_overlap(world: World, scheme, t0: float) -> None:
+def check_overlap(world: World, scheme, t0: float, x=None, left: float = 0.0) -> None:
     """Refuse an initial state with overlaps that the scheme would not leave; names the worst pair.
 
     Maury leaves none.  A state of Moreau or PaoliSchatzman has overlaps of a step's motion, and may
-    be one's start.
+    be one's start; at x, the end of a run, there may be what that run ``left``.
     """
     pile = world.pile
-    contacts = world.contacts(t0, _wide(pile.position))
+    x = pile.position if x is None else x
+    contacts = world.contacts(t0, _wide(x))
     allowed, rule = _INITIAL_SLACK * pile.tolerance * pile.smallest, "Maury starts without overlaps"
     if isinstance(scheme, Moreau):
         allowed = max(allowed, _ENTERED * pile.smallest)
@@ -147,6 +169,7 @@ def check_overlap(world: World, scheme, t0: float) -> None:
         )
         allowed = max(allowed, 2.0 * world.dt * fastest / max(pile.restitution, 0.1))
         rule = "PaoliSchatzman starts with overlaps up to a step before an impact, 2 dt |v| / e"
+    allowed = max(allowed, left)
     if not len(contacts.gap) or np.min(contacts.gap) >= -allowed:
         return
     k = int(np.argmin(contacts.gap))
@@ -159,7 +182,7 @@ def check_overlap(world: World, scheme, t0: float) -> None:
         whom = f"spheres {i} and {j}" if j < world.N else f"sphere {i} and obstacle {j - world.N}"
     raise errors.AdmissibilityError(
         f"{whom} overlap by {-contacts.gap[k]:.3g} at t0 = {t0:g} (radius {pile.radius_at(t0)[i]:g}"
-        f", sphere {i} at {pile.position[i]}); {np.sum(contacts.gap < 0.0)} gaps are negative, "
+        f", sphere {i} at {x[i]}); {np.sum(contacts.gap < 0.0)} gaps are negative, "
         f"and {rule}. Move them apart, or remove small overlaps with carom.spheres.relax(pile)"
     )
 
@@ -167,10 +190,11 @@ def check_overlap(world: World, scheme, t0: float) -> None:
 class _Run:
     """The state of a run, and its records."""
 
-    def __init__(self, world, scheme, t0, at, kept: Any):
+    def __init__(self, world, scheme, t0, first, at, kept: Any):
         self.world, self.scheme, self.t0, self.at, self.kept = world, scheme, t0, at, kept
+        self.first = first  # steps since t0 at its start
         self.done = 0  # records of those ``at`` so many steps from t0
-        self.step, self.iterations, self.residual, self.overlap = 0, 0, 0.0, 0.0
+        self.step, self.iterations, self.residual, self.overlap = first, 0, 0.0, 0.0
         self.status: Any = Status.ok
         self.error: Any = None  # what stopped the run, where a status does not say it
         self._before = b""  # the state before a step with records inside
@@ -178,8 +202,26 @@ class _Run:
         self.last: Any = None
         self._clear()
 
-    def started(self) -> "_Run":
-        """At t0."""
+    def check(self, before) -> None:
+        """Refuse overlaps, but those that a run left at its end."""
+        if before is None:
+            check_overlap(self.world, self.scheme, self.t0)
+            return
+        found, world = before.end.arrays(), self.world
+        t, d = self.t0 + self.step * world.dt, world.dimension
+        bodies = world.bodies(t, _wide(world.pile.position))
+        if found["list_x"].shape != bodies.shape or found["q"].shape != (world.N, 3):
+            raise errors.ShapeError(
+                f"start= is a run of {len(found['q'])} spheres, the pile has {world.N}, or their "
+                "obstacles differ: go on with the pile that was moved"
+            )
+        left = 1.01 * before.stats.overlap
+        check_overlap(world, self.scheme, t, found["q"][:, :d], left)
+
+    def started(self, before: SpheresSolution | None) -> "_Run":
+        """At t0, or at the end of another run."""
+        if before is not None:
+            return self._gone_on(before.end)
         world, t0 = self.world, self.t0
         q: Any = _wide(world.pile.position)
         v: Any = _wide(world.pile.velocity)
@@ -193,6 +235,19 @@ class _Run:
         if self.at[0] == 0.0:
             self._keep_planned()
         self.state = self.scheme.start(world, t0, q, impact.point, world.dt)
+        return self
+
+    def _gone_on(self, end):
+        """Where another run stands, with its lists and guesses."""
+        restore(self, end.state)
+        self.step, self.iterations, self.residual, self.overlap = self.first, 0, 0.0, 0.0
+        self.world.rebuilds = 0
+        self.state = State(self.t0 + self.step * self.world.dt, self.state.q, self.state.v)
+        nothing = self.world.contacts(self.state.t, self.state.q)
+        self.last = nothing, np.zeros(len(nothing.gap))
+        self.moved = np.zeros_like(self.state.q)
+        if self._next() == self.step:
+            self._keep_planned()
         return self
 
     def advance(self):
@@ -240,8 +295,6 @@ class _Run:
 
     def saved(self) -> bytes:
         """All that the rest of the run depends on, at the last whole step."""
-        from carom.worlds.spheres.checkpoint import saved
-
         self.overlap = max(self.overlap, self.largest)
         return self._before or saved(self)
 

@@ -1,5 +1,6 @@
 """What ``solve`` hands back for Spheres."""
 
+import io
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -55,10 +56,25 @@ class SphereStats:
     rebuilds: int  # of the list of pairs
 
 
+@dataclass(frozen=True, eq=False)
+class SpheresEnd:
+    """Where a run stopped: what ``start=`` goes on from."""
+
+    t0: float  # of the run, or of the one that it went on from with the same dt
+    step: int  # since t0
+    dt: float
+    state: bytes  # checkpoint.saved
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is in ``state``."""
+        with np.load(io.BytesIO(self.state)) as found:
+            return dict(found)
+
+
 class SpheresSolution:
     """The motion of spheres, sampled at the recorded times: n records, N spheres, W walls."""
 
-    def __init__(self, frames: list[Frame], *, stats, status, dt, scheme, pile):
+    def __init__(self, frames: list[Frame], *, stats, status, dt, scheme, pile, end=None):
         self.t = np.array([f.t for f in frames])  # (n,)
         self.x = np.array([f.x for f in frames])  # (n, N, d) [m]
         self.v = np.array([f.v for f in frames])  # (n, N, d) [m/s], right limit
@@ -75,6 +91,7 @@ class SpheresSolution:
         self.status, self.dt = status, dt
         self.error: Exception | None = None  # what stopped the run, where status is Status.error
         self.scheme, self.pile = scheme, pile
+        self.end: SpheresEnd | None = end
 
     @property
     def q(self) -> np.ndarray:
