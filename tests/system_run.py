@@ -43,7 +43,9 @@ def oscillator():
     )
 
 
-def run(path, scheme, *, steps=None, resume=False, seconds=0.005, record=None, **options):
+def run(
+    path, scheme, *, steps=None, resume=False, fresh=False, seconds=0.005, record=None, **options
+):
     """Pieces of some milliseconds, so that there are many of them."""
     SOLVE._PIECE_SECONDS = seconds
     steps = SCHEMES[scheme] if steps is None else steps
@@ -55,7 +57,7 @@ def run(path, scheme, *, steps=None, resume=False, seconds=0.005, record=None, *
         [0.5],
         t1=40.0,
         dt=40.0 / steps,
-        record=carom.Record(path, resume=resume, **record),
+        record=carom.Record(path, resume=resume, overwrite=fresh, **record),
         **options,
     )
 

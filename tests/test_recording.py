@@ -115,7 +115,7 @@ def test_disks_and_a_failed_run(tmp_path):
     np.testing.assert_array_equal(again.steps, [0, 7, 14, 20])
     stuck = small(iterations=1, tolerance=1e-14)
     with pytest.raises(errors.ConvergenceError) as failed:
-        moved(carom.Record(path, every=5), stuck)
+        moved(carom.Record(path, every=5, overwrite=True), stuck)
     left = carom.load(path)
     assert not left.ok
     assert "did not reach its tolerance" in str(left)
@@ -188,7 +188,7 @@ def test_stopped_at_each_write(whole, tmp_path, monkeypatch, stride):
         monkeypatch.undo()
         stopping_after(monkeypatch, writes)
         with pytest.raises(Stopped):
-            moved(carom.Record(path, every=5))
+            moved(carom.Record(path, every=5, overwrite=True))
         monkeypatch.undo()
         part = sphere_run.contents(path)
         seen.add(len(part["t"]))
@@ -329,9 +329,9 @@ def test_one_writer_and_any_readers(whole, tmp_path):
     def look(run):
         if run.step in (7, 12):
             seen.append(len(carom.load(path)))
-            for resume in (False, True):
+            for how in ("overwrite", "resume"):
                 with pytest.raises(errors.RecordError, match="another run is writing it"):
-                    moved(carom.Record(path, every=5, resume=resume))
+                    moved(carom.Record(path, every=5, **{how: True}))
 
     moved(carom.Record(path, every=5), progress=look)
     assert seen == [2, 3]
@@ -343,7 +343,7 @@ def test_nowhere_to_write(tmp_path):
         moved(carom.Record(tmp_path / "none" / "pile.vtkhdf"))
     (tmp_path / "pile.vtkhdf").mkdir()
     with pytest.raises(errors.RecordError, match=r"Is a directory.*another path"):
-        moved(carom.Record(tmp_path / "pile.vtkhdf"))
+        moved(carom.Record(tmp_path / "pile.vtkhdf", overwrite=True))
     assert [p.name for p in tmp_path.iterdir()] == ["pile.vtkhdf"]
     for name in ("text.vtkhdf", "other.vtkhdf"):
         Path(tmp_path / name).write_bytes(b"not HDF5")

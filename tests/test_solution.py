@@ -312,7 +312,9 @@ def test_save_and_load(record, tmp_path):
 def test_record_path_saves(tmp_path):
     path = tmp_path / "motion.nc"
     assert_same(run(record=Record(path)), carom.load(path))
-    run(record=Record(str(path), final=True))  # written over
+    with pytest.raises(RecordError, match="is there already"):
+        run(record=Record(str(path), final=True))
+    run(record=Record(str(path), final=True, overwrite=True))
     assert len(carom.load(str(path))) == 1
 
 

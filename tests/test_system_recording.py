@@ -39,12 +39,13 @@ def set_small_pieces(patch):
     patch.setattr(netcdf, "_IMPACT_BYTES", 64)
 
 
-def run(path=None, record=None, *, resume=False, scheme="Moreau", **options):
+def run(path=None, record=None, *, resume=False, fresh=False, scheme="Moreau", **options):
     return system_run.run(
         path,
         scheme,
         steps=STEPS,
         resume=resume,
+        fresh=fresh,
         record=EVERY if record is None else record,
         seconds=np.inf,
         **options,
@@ -128,7 +129,7 @@ def test_large_arrays_are_read_when_they_are_used(whole, tmp_path, monkeypatch):
     assert "q" not in vars(sol)
     np.testing.assert_array_equal(sol.q, whole[0].q)
     assert "q" in vars(sol)
-    run(path)
+    run(path, fresh=True)
     with pytest.raises(errors.RecordError, match="written anew since"):
         _ = sol.v
     with pytest.raises(AttributeError, match="no attribute 'x'"):
@@ -164,7 +165,7 @@ def test_stopped_at_each_write(whole, tmp_path, stride):
         with pytest.MonkeyPatch.context() as patch:
             stopping_after(patch, writes)
             with pytest.raises(Stopped):
-                run(path)
+                run(path, fresh=True)
         assert system_run.beginning_of(system_run.contents(path), reference)
         seen.add(seen_by_xarray(path, reference))
         if writes % 3 == 0 and writes > 100:
@@ -318,9 +319,9 @@ def test_one_writer_and_any_readers(whole, tmp_path):
     def look(now):
         if 100 < now.step < 240:
             seen.append(len(carom.load(path)))
-            for resume in (False, True):
+            for how in ("fresh", "resume"):
                 with pytest.raises(errors.RecordError, match="another run is writing it"):
-                    run(path, resume=resume)
+                    run(path, **{how: True})
 
     run(path, progress=look)
     assert len(seen) >= 2

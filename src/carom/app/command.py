@@ -102,6 +102,9 @@ def run(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the run that made this file.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over a result that is there.")
+    ] = False,
 ):
     """Run what FILE describes; ends with the certificate and the file written.
 
@@ -110,6 +113,7 @@ def run(
     FILE is TOML with the keys model or spheres, scheme, dt, t1, out, [parameters], [[walls]],
     [record] (see examples/*.toml and docs/command.md), or Python that defines problem.
     A run that was stopped in any way goes on with: carom run --resume RESULT
+    A result that is there is not written over without --force.
 
     Exit codes: 0 done; 1 the run had to stop (its records are kept); 2 a mistake in the input;
     3 the result is not a solution; 4 a file cannot be read or written; 130 interrupted.
@@ -120,16 +124,17 @@ def run(
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a FILE, or --resume with the file of a run to go on with")
     if resume is not None:
-        if any(option is not None for option in (dt, t1, scheme, out, every)):
+        if force or any(option is not None for option in (dt, t1, scheme, out, every)):
             raise typer.BadParameter("--resume goes on as the run began: leave the options out")
         plan = _resumed(resume)
     else:
         plan = runfile.read(file, scheme=scheme, dt=dt, t1=t1, out=out, every=every)
+    plan.record(resume=resume is not None, force=force).check_path()
     steps = max(1, math.ceil((plan.t1 - plan.t0) / plan.dt * (1 - 1e-12)))
     typer.echo(f"{_what(plan)}: {steps} steps to t = {plan.t1:g}")
     try:
         with Progress(steps).shown() as progress:
-            sol = plan.solve(resume=resume is not None, progress=progress, throw=False)
+            sol = plan.solve(resume=resume is not None, force=force, progress=progress, throw=False)
     except KeyboardInterrupt:
         typer.echo(f"\ninterrupted{_how_to_go_on(plan)}", err=True)
         raise typer.Exit(130) from None

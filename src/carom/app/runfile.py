@@ -65,18 +65,19 @@ class RunPlan:
         """Whether many bodies move."""
         return isinstance(self.problem, Spheres)
 
-    def record(self, *, resume=False) -> Record:
+    def record(self, *, resume=False, force=False) -> Record:
         """Where the run goes."""
         steps = max(1, math.ceil((self.t1 - self.t0) / self.dt))
         every = self.every or (max(1, steps // 100) if self.of_spheres else 1)
         made = Record(self.out, final=True) if self.final else Record(self.out, every=every)
-        made.resume, made.description = resume, self.description
+        made.resume, made.overwrite, made.description = resume, force, self.description
         return made
 
-    def solve(self, *, resume=False, progress: Any = False, throw=True):
+    def solve(self, *, resume=False, force=False, progress: Any = False, throw=True):
         """Run it."""
         times: Any = {"t0": self.t0, "t1": self.t1, "dt": self.dt}
-        options: Any = {"record": self.record(resume=resume), "progress": progress, "throw": throw}
+        record = self.record(resume=resume, force=force)
+        options: Any = {"record": record, "progress": progress, "throw": throw}
         if self.of_spheres:
             return carom.solve(self.problem, self.scheme, **times, **options)
         p = self.problem

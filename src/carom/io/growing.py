@@ -15,7 +15,7 @@ Layouts: HDF5 File Format Specification 3.0, sections II.A (superblock), III.A.1
 IV.A.1 (object headers), IV.A.2.b, i, q (dataspace, layout, continuation).
 """
 
-import fcntl
+import contextlib
 import os
 import struct
 from collections.abc import Callable
@@ -24,6 +24,9 @@ from dataclasses import dataclass
 import h5py
 import numpy as np
 from h5py import h5o  # pyright: ignore[reportAttributeAccessIssue]
+
+with contextlib.suppress(ImportError):  # Windows has none: nothing is locked there
+    import fcntl
 
 _NOWHERE = 2**64 - 1  # an address that is not set
 _DATASPACE, _LAYOUT, _ATTRIBUTE, _CONTINUED = 0x01, 0x08, 0x0C, 0x10  # kinds of header messages
@@ -212,14 +215,32 @@ def _reading(image):
 
 def _lock(file: int) -> None:
     """Keep a second writer out (EAGAIN); readers are free.  The lock ends with the process."""
-    kind = getattr(fcntl, "F_OFD_SETLK", None)  # Linux; elsewhere nothing is locked
+    kind = getattr(globals().get("fcntl"), "F_OFD_SETLK", None)  # Linux
     if kind is not None:
         fcntl.fcntl(file, kind, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
 
 
+def _open(path) -> int:
+    return os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+
+
+def _read_at(file: int, size: int, at: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(file, size, at)
+    os.lseek(file, at, os.SEEK_SET)  # Windows
+    return os.read(file, size)
+
+
+def _write_at(file: int, data, at: int) -> int:
+    if hasattr(os, "pwrite"):
+        return os.pwrite(file, data, at)
+    os.lseek(file, at, os.SEEK_SET)  # Windows
+    return os.write(file, data)
+
+
 def _check_free(path) -> None:
     """OSError if a file is being written, or cannot be."""
-    file = os.open(path, os.O_RDWR)
+    file = _open(path)
     try:
         _lock(file)
     finally:
@@ -232,7 +253,7 @@ class GrowingFile:
     def __init__(self, path, columns: list[Column], counter: tuple[str, str]):
         """``counter``: group and name of an int64 attribute that tells readers how far to look."""
         self.path, self.columns = os.fspath(path), {c.name: c for c in columns}
-        self._file = os.open(path, os.O_RDWR)
+        self._file = _open(path)
         try:
             _lock(self._file)
         except OSError:
@@ -254,7 +275,7 @@ class GrowingFile:
         return Tree.planned(column, root - plan.root)
 
     def _read(self, at, size):
-        return os.pread(self._file, size, at)
+        return _read_at(self._file, size, at)
 
     def _note_fixed(self, name, item):
         if isinstance(item, h5py.Dataset) and item.chunks is None:
@@ -300,7 +321,7 @@ class GrowingFile:
         """Bytes at a place; OSError where they cannot be written."""
         view = memoryview(data).cast("B")
         while len(view):
-            count = os.pwrite(self._file, view, at)
+            count = _write_at(self._file, view, at)
             view, at = view[count:], at + count
 
     def publish(self, rows: dict[str, int], count: int) -> None:

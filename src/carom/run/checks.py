@@ -1,7 +1,6 @@
 """Checks of what a user hands to ``solve``: each failure names the value and the remedy."""
 
 import math
-import os
 from typing import Any
 
 import jax
@@ -33,13 +32,7 @@ def check_record(scheme, record) -> None:
         raise errors.KindError(f"scheme is {scheme!r}; give one such as carom.Moreau()")
     if not isinstance(record, Record):
         raise errors.KindError(f"record is {record!r}; give one such as carom.Record(every=10)")
-    if record.path is not None:
-        folder = os.path.dirname(os.path.abspath(record.path))
-        if not os.access(folder, os.W_OK):
-            raise errors.RecordError(
-                f"cannot write {os.fspath(record.path)!r}: the folder {folder!r} does not exist or "
-                "is read-only. Make it first, or choose another path"
-            )
+    record.check_path()
 
 
 def checked_times(t0, t1, dt) -> tuple[float, int, float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from carom.errors import RecordError, TimeError
+from carom.errors import KindError, RecordError, TimeError
 
 
 class Record:
@@ -23,7 +23,8 @@ class Record:
 
     With a ``path`` (first argument) the run is written as it goes, a System to netCDF, which xarray
     opens, Spheres to VTKHDF, which ParaView opens; memory does not grow with the records.  With
-    ``resume=True`` a run that was stopped in any way goes on from where its file stands.
+    ``resume=True`` a run that was stopped in any way goes on from where its file stands.  A file
+    that is there is written over with ``overwrite=True`` only.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Record:
         impacts: bool | None = None,
         final: bool = False,
         resume: bool = False,
+        overwrite: bool = False,
     ):
         chosen = [every is not None, times is not None, final]
         if sum(chosen) > 1:
@@ -43,17 +45,41 @@ class Record:
             )
         if impacts and (final or times is not None):
             raise RecordError("impacts=True goes with every=k or alone, not with times or final")
-        if every is not None and (int(every) != every or every < 1):
-            raise RecordError(f"every is {every}; it must be a whole number of steps, 1 or more")
+        if every is not None and not _whole(every):
+            raise RecordError(f"every is {every!r}; it must be a whole number of steps, 1 or more")
+        if resume and overwrite:
+            raise RecordError(
+                "resume=True goes on with a file, overwrite=True begins anew: not both"
+            )
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise KindError(f"path is {path!r}; it must be the name of a file")
         if not any(chosen) and not impacts:
             every = 1
         self.path = path
         self.every = None if every is None else int(every)
-        self.times = None if times is None else np.ravel(np.asarray(times, float))
-        self.final, self.resume = bool(final), bool(resume)
+        self.times = None if times is None else _times(times)
+        self.final, self.resume, self.overwrite = bool(final), bool(resume), bool(overwrite)
         self.description = ""  # of the run, for the file: how the command would make it again
         self.impacts = every == 1 if impacts is None else bool(impacts)
         self.with_impacts = bool(impacts)  # whether they were asked for
+
+    def check_path(self) -> None:
+        """Refuse a folder that cannot be written to, and a file that would be lost."""
+        if self.path is None:
+            return
+        name = os.fspath(self.path)
+        folder = os.path.dirname(os.path.abspath(name))
+        if not os.access(folder, os.W_OK):
+            raise RecordError(
+                f"cannot write {name!r}: the folder {folder!r} does not exist or is read-only. "
+                "Make it first, or choose another path"
+            )
+        if os.path.lexists(name) and not (self.resume or self.overwrite):
+            raise RecordError(
+                f"{name!r} is there already. Go on with it, if it is a run that was stopped: "
+                "Record(path, resume=True) or `carom run --resume FILE`; write over it: "
+                "Record(path, overwrite=True) or `carom run --force`; or choose another path"
+            )
 
     def without_impacts(self) -> "Record":
         """The same, without the table of impacts."""
@@ -68,6 +94,20 @@ class Record:
         if self.every is not None:
             return Plan(Every(self.every, steps), None)
         return Plan(np.array([steps] if self.final else [0, steps]), None)
+
+
+def _whole(value) -> bool:
+    try:
+        return int(value) == value and value >= 1
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _times(values) -> np.ndarray:
+    try:
+        return np.ravel(np.asarray(values, float))
+    except (TypeError, ValueError):
+        raise TimeError(f"record times must be numbers; got {values!r}") from None
 
 
 @dataclass(frozen=True)

@@ -296,7 +296,13 @@ class _ZarrStore:
 
         self.work, self.path = work, os.fspath(path)
         if os.path.exists(self.path):
-            self.group = zarr.open_group(self.path, mode="r+")
+            try:
+                self.group = zarr.open_group(self.path, mode="r+")
+            except Exception as problem:
+                raise StudyError(
+                    f"{self.path!r} is there already and is no sweep ({type(problem).__name__}): "
+                    "it is not written over. Choose another path, or remove it"
+                ) from problem
             found = self.group.attrs.get("fingerprint")
             if found != work.fingerprint or self.group.attrs.get("blocks") != list(work.blocks):
                 raise StudyError(
