@@ -7,6 +7,7 @@ import numpy as np
 
 from carom.status import Status
 from carom.worlds.spheres.contacts import Contacts
+from carom.worlds.spheres.implicit import Pull, held_back, stiffness
 from carom.worlds.spheres.neighbours import Cell, PairList, check_period
 
 _ATTEMPTS = 40  # at a step: a reach too short is doubled, a curved wall linearised again
@@ -86,6 +87,9 @@ class World:
         self._pair_guess = np.zeros(0)
         self._wall_guess = np.zeros((self.N, len(pile.walls.at(pile.start)[0])))
         self.rebuilds = 0
+        self.pull: Any = None  # what holds an implicit force back (implicit.py) ...
+        self.projected: Any = None  # ... the point of the last projection
+        self._asked: Any = None  # ... and where forces were asked for
 
     # What a scheme asks of its world.
 
@@ -100,6 +104,7 @@ class World:
         )
         if self.pile.force is not None:
             f[:, : self.dimension] += self.pile.force_at(t, q, v)
+            self._asked = t, q, v, f
         return f
 
     def force_uses_velocity(self, q):
@@ -123,7 +128,10 @@ class World:
         allowed = self._length() / self.dt
         if self.pile.restitution > 0.0 and (speed := _fastest(target)) > 0.0:
             allowed = min(allowed, self.pile.tolerance * speed)  # a bounce is not a distance
-        return _tall(self._project(target, contacts, b[:, 0], active, allowed))
+        target = self._pulled(target, 1.0)
+        found = self._project(target, contacts, b[:, 0], active, allowed)
+        self.projected = found.point
+        return _tall(found)
 
     def keep_open(self, metric, t, q, free, dt):
         """The velocity nearest to ``free`` that keeps every gap open from q to time t.
@@ -164,6 +172,7 @@ class World:
         W is projected onto K linearised at the last x, until x is on K and moves no more; with
         ``tolerance=None`` until x is on K.
         """
+        given, W = W, self._pulled(W, self.dt / (1.0 + self.pile.restitution))
         shift, turns, residual = np.zeros_like(W), 0, 0.0
         contacts, status = self._contacts(t, W, 0.0), Status.ok
         lam = np.zeros(len(contacts.gap))
@@ -184,6 +193,8 @@ class World:
             residual = max(overlap, moving) / self.pile.smallest
             if change > near:  # what came into reach on the way is seen in the next turn
                 near, residual = 1.5 * change, np.inf
+        self.projected = W + shift
+        shift = shift if self.pull is None else self.projected - given
         return Nearest(shift, lam, residual, turns, status, contacts)
 
     def fixed_point(self, phi, guess, *, iterate, newton, noise=None) -> Solved:
@@ -198,11 +209,33 @@ class World:
             change = distance / max(_fastest(value.point) + _fastest(x), 1e-300)
             if change <= 0.1 * self.pile.tolerance or (noise and distance <= noise(value)):
                 break
+            if (contraction >= 1.0 or turns >= 400) and newton:
+                return self._held_back(phi, guess, turns)  # implicit.py
             if contraction >= 1.0 or turns >= 400:
                 return Solved(value, change, contraction, turns, Status.contraction)
             x, last, turns = value.point, distance, turns + 1
             value = phi(x)
+        if iterate and newton and value.status is Status.unconverged:
+            return self._held_back(phi, guess, turns)
         return Solved(value, change, contraction, turns, value.status)
+
+    def _held_back(self, phi, guess, turns) -> Solved:
+        """x = phi(x).point where repetition does not contract."""
+        allowed = 0.1 * self.pile.tolerance
+        value, change, more = held_back(self, phi, guess, allowed)
+        status = value.status
+        if status is Status.ok and not change <= allowed:
+            status = Status.contraction
+        return Solved(value, change, 1.0, turns + more, status)
+
+    def _pulled(self, target, slope):
+        """What is projected instead of ``target`` where an implicit force is held back."""
+        if self.pull is None:
+            return target
+        t, q, v, f = asked = self._asked
+        stiff = stiffness(lambda u: self.forces(t, q, u), v, self.dimension)
+        self._asked = asked
+        return self.pull.target(target, slope, self.dt * self._metric.solve(f), stiff, self.dt)
 
     def if_any(self, where, yes, no):
         """yes() if an entry is True, else no(), which took no sweeps of its own."""
@@ -265,7 +298,7 @@ class World:
             rows.j,
             rows.normal,
             b if active is None else b[active],
-            self._inverse_mass,
+            self._inverse_mass_now(),
             contacts.spread(target),
             lam,
             tolerance,
@@ -282,6 +315,13 @@ class World:
             lam = full
         scaled = residual * self._length() / tolerance / self.pile.smallest
         return Projection(u[: self.N], lam, scaled, int(iterations), status)
+
+    def _inverse_mass_now(self):
+        if self.pull is None:
+            return self._inverse_mass
+        wide = self._inverse_mass.copy()
+        wide[: self.N] = self.pull.inverse_mass()
+        return wide
 
     def _contacts(self, t, q, near, tangent_at=None) -> Contacts:
         """All rows of pairs with gap <= 2 near and of walls with gap <= near."""
