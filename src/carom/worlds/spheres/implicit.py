@@ -24,6 +24,7 @@ import numpy as np
 from carom.status import Status
 
 _TURNS = 1000  # at most
+_MOST = 1024.0  # c
 _PROBE = 1e-5  # of the velocity, for the difference of forces in (3)
 
 
@@ -40,7 +41,7 @@ class Pull:
     def target(self, a: np.ndarray, slope: float, kick: np.ndarray, stiff: np.ndarray, h: float):
         """(2), from the target a (N, 3); ``slope``: of what is projected over the velocity.
 
-        In the first turn x is the velocity before the step, and a differs from it by the kick h f/m.
+        In the first turn x is the velocity before the step; a differs from it by the kick h f / m.
         """
         centre = a - slope * kick
         if self._last is not None:
@@ -85,6 +86,8 @@ def held_back(world, phi, x: np.ndarray, tolerance: float) -> tuple[Any, float, 
             if value.status is not Status.ok or small or turns >= _TURNS or not step < np.inf:
                 return value, float(step / size), turns
             pull.c *= 2.0 if step >= last else 1.0
+            if pull.c > _MOST:  # not dissipative; beyond, a step would be rounding
+                return value, np.inf, turns
             x, last = value.point, step
     finally:
         world.pull = None

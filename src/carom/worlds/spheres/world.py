@@ -7,7 +7,7 @@ import numpy as np
 
 from carom.status import Status
 from carom.worlds.spheres.contacts import Contacts
-from carom.worlds.spheres.implicit import Pull, held_back, stiffness
+from carom.worlds.spheres.implicit import held_back, stiffness
 from carom.worlds.spheres.neighbours import Cell, PairList, check_period
 
 _ATTEMPTS = 40  # at a step: a reach too short is doubled, a curved wall linearised again
