@@ -27,7 +27,15 @@ class Nearest(eqx.Module):
 
 
 def nearest(
-    world, metric, t: Array, W: Array, *, tolerance: float, iterations: int, geodesics: bool = False
+    world,
+    metric,
+    t: Array,
+    W: Array,
+    *,
+    tolerance: float,
+    iterations: int,
+    geodesics: bool = False,
+    leaving: Array | None = None,
 ) -> Nearest:
     """The point x of K = { g(t, .) >= 0 } nearest to W.
 
@@ -37,6 +45,9 @@ def nearest(
     x - W is minus the initial velocity of the geodesic from x to W.  W is projected onto K
     linearised at the last iterate until (1) holds to ``tolerance``, relative to the size of W; the
     error falls by a factor of the order of curvature times distance each time.
+
+    With ``leaving``, a displacement, a gap that it opens may still be closed by as much: g is then
+    g + max(0, grad g . leaving).
     """
     curved = geodesics and callable(world.mass)
 
@@ -49,7 +60,7 @@ def nearest(
         shift = P.shift + y.point
         x = W + shift
         back = logarithm(world.mass, x, W) if curved else -shift
-        contacts = world.normals(t, x)
+        contacts = seen(x)
         residual = _residual(near(x), back, y.multipliers, contacts, W)
         return Nearest(shift, back, y.multipliers, residual, P.iterations + 1, y.status, contacts)
 
@@ -58,7 +69,14 @@ def nearest(
         more = (P.residual > tolerance) & (P.iterations < iterations)
         return (outside | more) & (P.status == Status.ok)
 
-    zero, contacts = jnp.zeros_like(W), world.normals(t, W)
+    def seen(x):
+        contacts = world.normals(t, x)
+        if leaving is None:
+            return contacts
+        opened = jnp.maximum(product(contacts.rows, leaving), 0.0)
+        return eqx.tree_at(lambda c: c.gap, contacts, contacts.gap + opened)
+
+    zero, contacts = jnp.zeros_like(W), seen(W)
     joined = contacts.bilateral() & (contacts.gap != 0.0)
     lam = jnp.zeros_like(contacts.gap)
     start = Nearest(zero, zero, lam, jnp.zeros(()), jnp.array(0), Status.ok, contacts)

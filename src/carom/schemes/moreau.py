@@ -1,9 +1,14 @@
 """The velocity scheme of Dzonou, Monteiro Marques and Paoli."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 from carom.schemes.scheme import Report, Scheme, State
 from carom.status import first_failure
+
+_TOLERANCE, _TURNS = 1e-13, 50  # of the nearest point of K
+_INSIDE = 1e-12  # of |q|, the depth at which a corrected contact is left
+_TINY = 1e-300  # keeps 0 / 0 at 0
 
 
 class Moreau(Scheme):
@@ -23,10 +28,26 @@ class Moreau(Scheme):
     An implicit force is found by the fixed point of DMP09 (Lemma 1), which contracts for dt below
     a bound (DMP09, 11); above it the run stops with a ContractionError that says which dt would
     do.  With ``newton=True`` Newton's method takes over there instead.
+
+    (3) acts on velocities, so that positions drift: a point that slides for a time t along the
+    inside of a circle of radius R, from a speed v0 and without a force, leaves it as
+
+        r = R (1 + 2 h v0^2 t / R^2)^(1/4),     |v| = v0 R / r.                               (5)
+
+    With ``correct=True`` the position is then brought back, the velocity kept, to the nearest point
+
+        q1 <- P(q1) of { x : g_i(t1, x) + h max(0, grad g_i . v1) >= 0 },  in the metric M    (6)
+
+    where a blow has not opened a gap: what bounces leaves by itself, and lifting it out would gain
+    energy.  A depth of 1e-12 |q1| is left, which keeps a contact closed.  The circle is then kept,
+    and without restitution
+
+        |v| = v0 / sqrt(1 + h v0^2 t / R^2).                                                  (7)
     """
 
     implicit: bool = False
     newton: bool = False
+    correct: bool = False
     one_restitution: ClassVar[bool] = False
     events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = True
@@ -48,14 +69,31 @@ class Moreau(Scheme):
 
         iterate = self.implicit and world.force_uses_velocity(q1)
         solved = world.fixed_point(caught_up, v, iterate=iterate, newton=self.newton)
-        found = solved.value
-        return State(t1, q1, found.point), Report(
+        found, status = solved.value, contacts.status(metric, closed, solved.value.point)
+        residual = world.xp.maximum(found.residual, solved.change)
+        report = Report(
             impulse=found.multipliers,
             before=before,
             after=contacts.velocity(found.point),
-            residual=world.xp.maximum(found.residual, solved.change),
+            residual=residual,
             iterations=found.iterations + solved.turns,
             contraction=solved.contraction,
-            status=first_failure(contacts.status(metric, closed, found.point), solved.status),
+            status=first_failure(status, solved.status),
             contacts=contacts,
         )
+        if self.correct:
+            q1, report = _corrected(world, metric, t1, q1, dt * found.point, report)
+        return State(t1, q1, found.point), report
+
+
+def _corrected(world, metric, t, q, leaving, report):
+    """(6)"""
+    P = world.nearest(metric, t, q, tolerance=_TOLERANCE, iterations=_TURNS, leaving=leaving)
+    far, inside = (world.xp.max(world.xp.abs(x), initial=0.0) for x in (P.shift, _INSIDE * q))
+    part = 1.0 - inside / world.xp.maximum(far, inside + _TINY)
+    return world.moved(q, P.shift, part), replace(
+        report,
+        residual=world.xp.maximum(report.residual, P.residual),
+        iterations=report.iterations + P.iterations,
+        status=first_failure(report.status, P.status),
+    )

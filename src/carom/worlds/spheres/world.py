@@ -166,19 +166,29 @@ class World:
         """q after moving with the velocity u for h."""
         return q + h * u
 
-    def nearest(self, metric, t, W, *, tolerance, iterations, geodesics=False) -> Nearest:
+    def nearest(
+        self, metric, t, W, *, tolerance, iterations, geodesics=False, leaving=None
+    ) -> Nearest:
         """The point x of K = {gaps >= 0} nearest to W.
 
         W is projected onto K linearised at the last x, until x is on K and moves no more; with
-        ``tolerance=None`` until x is on K.
+        ``tolerance=None`` until x is on K.  With ``leaving``, a displacement, a gap that it opens
+        may still be closed by as much.
         """
+
+        def seen(x, near):
+            contacts = self._contacts(t, x, near)
+            if leaving is not None:
+                contacts.gap += np.maximum(_opened(contacts, leaving), 0.0)
+            return contacts
+
         given, W = W, self._pulled(W, self.dt / (1.0 + self.pile.restitution))
         shift, turns, residual = np.zeros_like(W), 0, 0.0
-        contacts, status = self._contacts(t, W, 0.0), Status.ok
+        contacts, status = seen(W, 0.0), Status.ok
         lam = np.zeros(len(contacts.gap))
         near, least = _SLACK_RADII * self.pile.smallest, (1 + _CURVED) * self.pile.tolerance
         while np.any(contacts.gap < 0.0) if turns == 0 else residual > least:
-            contacts = self._contacts(t, W + shift, near)
+            contacts = seen(W + shift, near)
             contacts.guess *= self.dt
             y = self._project(-shift, contacts, contacts.gap, None, self._length())
             self._remember(contacts, y.multipliers / self.dt)
@@ -188,7 +198,7 @@ class World:
             if status is not Status.ok:
                 break
             shift = shift + y.point
-            overlap = -np.min(self._contacts(t, W + shift, 0.0).gap, initial=0.0)
+            overlap = -np.min(seen(W + shift, 0.0).gap, initial=0.0)
             moving = 0.0 if tolerance is None else change
             residual = max(overlap, moving) / self.pile.smallest
             if change > near:  # what came into reach on the way is seen in the next turn
@@ -425,6 +435,15 @@ class World:
 def _tall(found):
     """With multipliers (p, 1), as schemes know them."""
     return replace(found, multipliers=found.multipliers[:, None])
+
+
+def _opened(contacts, leaving):
+    """(p,) grad gap . leaving."""
+    from carom.kernels.numba import rows
+
+    w = np.empty(len(contacts.gap))
+    rows.relative_velocity(contacts.i, contacts.j, contacts.normal, contacts.spread(leaving), w)
+    return w
 
 
 def _fastest(v):
