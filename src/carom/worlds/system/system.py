@@ -144,15 +144,17 @@ class System(eqx.Module):
             rate = jnp.concatenate([rate, jnp.pad(slip(still), free)], axis=1)
             along = jnp.pad(jax.jacfwd(slip)(still), (*free, (0, 0)))
             rows = jnp.concatenate([rows, along], axis=1)
-        return Contacts(normals.gap, rate, rows, normals.known, self.law(p, normals.joints))
+        return Contacts(
+            normals.gap, rate, rows, normals.known, self.law(p, normals.joints, rows.shape[1])
+        )
 
-    def law(self, gaps: int, joints: int) -> Law:
+    def law(self, gaps: int, joints: int, size: int) -> Law:
         """What so many gaps and joints obey."""
         e = jnp.pad(self.restitutions(gaps), (0, joints))
         if self.friction is None:
             return Restitution(e, joints)
         mu = jnp.pad(jnp.broadcast_to(self.friction, (gaps,)), (0, joints))
-        return Coulomb(e, mu, joints)
+        return Coulomb(e, mu, size == 2, joints)
 
     def force_uses_velocity(self, q: Array) -> bool:
         """Whether force depends on v at all, read off its program without running it."""
