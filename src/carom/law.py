@@ -15,9 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from carom.projection.coulomb import coulomb, onto
 from carom.projection.exact import Projection, project
-from carom.projection.joints import free_of_joints
 from carom.projection.metric import Metric
 
 
@@ -77,22 +75,20 @@ class Restitution(Law):
 
 
 def project_both(target, G, b, metric, active, joints: int) -> Projection:
-    """The exact projection with ``joints`` equalities at the end."""
+    """The exact projection with ``joints`` equalities at the end: each is two opposite rows."""
     if not joints:
         return project(target, G, b, mass=metric, active=active)
-    free = free_of_joints(metric, target, G[:, None], b[:, None], joints)
-    active = None if active is None else active[:-joints]
-    found = project(jnp.zeros_like(free.y0), free.rows[:, 0], free.b[:, 0], active=active)
-    y, lam = free.y0 + found.point, found.multipliers
-    return eqx.tree_at(
-        lambda f: (f.point, f.multipliers, f.residual),
-        found,
-        (
-            target + metric.lift(y),
-            jnp.concatenate([lam, free.joint_impulse(y, lam[:, None])]),
-            jnp.maximum(found.residual, free.residual(y)),
-        ),
+    J, c = G[-joints:], b[-joints:]
+    active = jnp.ones(b.shape, bool) if active is None else active
+    found = project(
+        target,
+        jnp.concatenate([G, -J]),
+        jnp.concatenate([b, -c]),
+        mass=metric,
+        active=jnp.concatenate([active, active[-joints:]]),
     )
+    push, pull = jnp.split(found.multipliers, [b.shape[0]])
+    return with_multipliers(found, push.at[-joints:].add(-pull))
 
 
 def with_multipliers(found: Any, lam: Array) -> Any:
@@ -101,23 +97,8 @@ def with_multipliers(found: Any, lam: Array) -> Any:
 
 
 class Coulomb(Law):
-    """Friction: K is |lam_t| <= mu lam_n, or the line for a joint; projection/coulomb.py.
-
-    It is the projection (1) with b shifted by mu |u_t| along the normal, u = H x* + b.
-    """
+    """Friction: K is |lam_t| <= mu lam_n, or the line for a joint."""
 
     e: Array
     mu: Array  # (p,) >= 0
-    plane: bool = eqx.field(static=True)  # two components, or three in space
     joints: int = eqx.field(static=True, default=0)
-
-    @property
-    def size(self):
-        return 2 if self.plane else 3
-
-    def onto(self, lam):
-        return jnp.where(self.bilateral()[:, None], lam, onto(lam, self.mu))
-
-    def project(self, metric, target, rows, b, active):
-        active = jnp.ones(self.mu.shape, bool) if active is None else active
-        return coulomb(metric, target, rows, b, self.mu, active, self.joints)

@@ -1,26 +1,32 @@
 """Pairs of spheres that are near each other, from hashed cells of several sizes.
 
-The list made at positions y with radii R and skin s holds every pair with
+The list made at positions y with radii R and a margin s_i for each body holds every pair with
 
-    |y_i - y_j| <= R_i + R_j + s                                                              (1)
+    |y_i - y_j| <= a_i + a_j,        a_i = R_i + s_i                                          (1)
 
 (nearest images in periodic directions).  Take a later position x, radii r, and a step by h u.  For
 a pair that is not listed, the triangle inequality gives, e = (x_j - x_i) / |x_j - x_i|,
 
-    |x_j - x_i| + e . h (u_j - u_i) - r_i - r_j  >  s - c_i - c_j,
+    |x_j - x_i| + e . h (u_j - u_i) - r_i - r_j  >  s_i - c_i + s_j - c_j,
     c_i = |x_i - y_i| + h |u_i| + max(r_i - R_i, 0)                                           (2)
 
 so that no constraint of a step, linearised or not, is missing from the list while
 
-    max_i c_i <= s / 2                                                                        (3)
+    c_i <= s_i    for each i                                                                  (3)
 
-``farthest`` measures the left of (3) with the u that was found.
+A step looks up to a reach of its own for each body, h |u_i| <= reach_i, among the listed pairs:
+``farthest`` measures (3) with it.  The pairs left out have gap > reach_i + reach_j, so that
 
-Spheres are put in cells by level: level k holds the radii in (R_max / 2^(k+1), R_max / 2^k], and
+    gap + e . h (u_j - u_i)  >=  gap - h |u_i| - h |u_j|  >  0:                               (4)
+
+their rows are open at the u that was found without them, and u is the projection with them too.
+One body that is fast has a long reach and a wide margin; those of the others stay as they are.
+
+Spheres are put in cells by level: level k holds the a_i in (a_max / 2^(k+1), a_max / 2^k], and
 its cells are at least as wide as the longest reach (1) of a pair in it.  A sphere looks for
 partners in its own level and in the coarser ones, where 27 cells hold all of them: a small sphere
-never searches a large cell full of small ones.  Cells that are neighbours along x lie side by side
-in the hash table, so 27 cells are 9 runs of memory.
+never searches a large cell full of small ones, and a fast one is found by those around it.  Cells
+that are neighbours along x lie side by side in the hash table, so 27 cells are 9 runs of memory.
 """
 
 import numpy as np
@@ -99,7 +105,6 @@ def _search(
     levels,
     counts,
     box,
-    skin,
     free,
     found,
     at,
@@ -110,7 +115,7 @@ def _search(
     A pair belongs to the body on the finer level, then to the one of smaller index.
     """
     i, own = order[p], cells[p, 0]
-    px, py, pz, pr = sorted_x[p, 0], sorted_x[p, 1], sorted_x[p, 2], sorted_r[p] + skin
+    px, py, pz, pr = sorted_x[p, 0], sorted_x[p, 1], sorted_x[p, 2], sorted_r[p]
     for level in range(own + 1):
         if levels[level] == 0:
             continue
@@ -171,11 +176,12 @@ def _search(
 
 
 @njit(parallel=True, cache=True)
-def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, box, skin, free):
+def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, box, free):
     """All pairs of (1) but those of two obstacles (index >= ``free``).
 
-    ``box`` (3 + L, 3): low corner, period, 1 / period (0 where not periodic), and the width of the
-    cells of each level.  Returns the first entry of each body (B + 1,) and the partners.
+    ``sorted_r`` holds the a_i.  ``box`` (3 + L, 3): low corner, period, 1 / period (0 where not
+    periodic), and the width of the cells of each level.  Returns the first entry of each body
+    (B + 1,) and the partners.
     """
     B = order.shape[0]
     start = np.zeros(B + 1, np.int64)
@@ -192,7 +198,6 @@ def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, bo
             levels,
             counts,
             box,
-            skin,
             free,
             none,
             0,
@@ -214,7 +219,6 @@ def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, bo
             levels,
             counts,
             box,
-            skin,
             free,
             found,
             start[i],
@@ -240,19 +244,18 @@ def carry_over(old_start, old_partner, old_value, start, partner, value):
 
 
 @njit(parallel=True, cache=True)
-def farthest(x, y, u, h, r, R):
-    """max_i |x_i - y_i| + h |u_i| + max(r_i - R_i, 0): the left of (3); nan if anything is."""
+def farthest(x, y, reach, r, R, margin):
+    """max_i c_i - s_i of (3) with h |u_i| = reach_i, or 0 if none is positive; nan if one is."""
     B = x.shape[0]
     pieces = (B + _PIECE - 1) // _PIECE
-    most = np.zeros(pieces)
+    most = np.zeros(max(pieces, 1))
     for piece in prange(pieces):
         worst = 0.0
         for i in range(piece * _PIECE, min(B, (piece + 1) * _PIECE)):
-            moved, speed = 0.0, 0.0
+            moved = 0.0
             for d in range(3):
                 moved += (x[i, d] - y[i, d]) ** 2
-                speed += u[i, d] ** 2
-            c = np.sqrt(moved) + h * np.sqrt(speed) + max(r[i] - R[i], 0.0)
+            c = np.sqrt(moved) + reach[i] + max(r[i] - R[i], 0.0) - margin[i]
             if c > worst or c != c:
                 worst = c
             if worst != worst:

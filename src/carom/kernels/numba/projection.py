@@ -27,11 +27,19 @@ The residual is that of the natural map, a velocity,
 
     R_k = min( w_k, A_kk lam_k ),      w_k = n_k (u_j - u_i) + b_k                            (3)
 
-|R_k| <= tol says: the gap closes no faster than tol allows (no overlap), and a row that pushes by
-more than tol is closed to within tol (complementarity).
+|R_k| <= tol_k says: the gap closes no faster than tol_k allows (no overlap), and a row that pushes
+by more than tol_k is closed to within tol_k (complementarity).  What is allowed is small against
+what contacts do in this step to the bodies i and j of the row, c_i = |u_i - free_i|, and by
+itself:
+
+    tol_k = min( most, relative max(c_i, c_j, 1e-6 c_max) ) + rounding                      (4)
+
+A sphere at rest has c = g h, however small h is, and one that is hit has the jump of its velocity;
+what it slides at does not matter, nor, but for a millionth, what happens elsewhere.  tol_k follows
+u, and holds at the point that is returned.
 
 Rows come sorted by slabs of space.  Those of slab s touch bodies of s and s + 1 only: even slabs
-are swept together, then odd ones.
+are swept together, then odd ones, and then the last, whose rows touch bodies of any.
 """
 
 import numpy as np
@@ -43,6 +51,9 @@ _LOCAL = 0.04  # of the rows: when a sweep found no more over the tolerance, the
 _SHARE = 0.98  # of the tolerance; the rest is for the rounding that the sweeps leave in u
 _PATIENCE = 250  # sweeps between two looks at the progress ...
 _STALL = 0.7  # ... which must have brought the residual down by this factor
+_ELSEWHERE = 1e-6  # of the largest change of a velocity: a far echo of it need not be resolved
+_ROUNDING = 16 * np.finfo(float).eps  # of the velocities that make up a w_k
+_RENEW = 8  # sweeps between two evaluations of (4); at first there are none between
 _FUSED = {"contract"}  # a multiplication and an addition in one instruction
 _PIECE = 8192  # rows or bodies in a piece of a parallel loop: fixed, so that nothing varies
 
@@ -61,9 +72,9 @@ def largest(values):
 
 @njit(cache=True, fastmath=_FUSED)
 def _sweep_slab(
-    begin, end, i_of, j_of, normal, b, inverse_mass, step, beta, tolerance, u, lam, before
+    begin, end, i_of, j_of, normal, b, inverse_mass, step, beta, allowed, u, lam, before
 ):
-    """(2) over rows begin to end; returns the restart sum and how many were over the tolerance.
+    """(2) over rows begin to end; returns the restart sum and how many were over.
 
     What does not change is computed all the same: a branch that the processor cannot foresee would
     cost more.  Bodies without inverse mass are shared by slabs, so they are not written.  Indices
@@ -85,7 +96,7 @@ def _sweep_slab(
         change = new - y
         mi, mj = inverse_mass[i], inverse_mass[j]
         uphill -= change * (new - old) * (mi + mj)
-        over += abs(change) * (mi + mj) > tolerance
+        over += abs(change) * (mi + mj) > allowed[k]
         if mi > 0.0:
             mi *= change
             u[i, 0], u[i, 1], u[i, 2] = ix - mi * nx, iy - mi * ny, iz - mi * nz
@@ -95,9 +106,15 @@ def _sweep_slab(
     return uphill, over
 
 
+@njit(cache=True)
+def _together(slabs, parity):
+    """How many slabs are swept at a time: even ones, odd ones, the last."""
+    return (slabs - parity) // 2 if parity < 2 else 1
+
+
 @njit(parallel=True, cache=True)
 def sweep(
-    start, i_of, j_of, normal, b, inverse_mass, step, beta, tolerance, u, u_before, lam, before
+    start, i_of, j_of, normal, b, inverse_mass, step, beta, allowed, u, u_before, lam, before
 ):
     """One accelerated sweep (2); returns the restart sum and how many rows were over."""
     slabs = start.shape[0] - 1
@@ -112,9 +129,9 @@ def sweep(
                     u_before[i, d] = now
     else:
         u_before[:] = u
-    for parity in range(2):
-        for half in prange((slabs + 1 - parity) // 2):
-            s = 2 * half + parity
+    for parity in range(3):
+        for half in prange(_together(slabs, parity)):
+            s = 2 * half + parity if parity < 2 else slabs - 1
             uphill[s], over[s] = _sweep_slab(
                 start[s],
                 start[s + 1],
@@ -125,7 +142,7 @@ def sweep(
                 inverse_mass,
                 step,
                 beta,
-                tolerance,
+                allowed,
                 u,
                 lam,
                 before,
@@ -141,9 +158,9 @@ def sweep(
 def push(start, i_of, j_of, normal, inverse_mass, lam, u):
     """u += M^-1 G^T lam."""
     slabs = start.shape[0] - 1
-    for parity in range(2):
-        for half in prange((slabs + 1 - parity) // 2):
-            s = 2 * half + parity
+    for parity in range(3):
+        for half in prange(_together(slabs, parity)):
+            s = 2 * half + parity if parity < 2 else slabs - 1
             for k in range(start[s], start[s + 1]):
                 if lam[k] != 0.0:
                     i, j = i_of[k], j_of[k]
@@ -170,14 +187,37 @@ def _row_residual(k, i_of, j_of, normal, b, step, u, lam):
 
 
 @njit(parallel=True, cache=True)
-def residual(i_of, j_of, normal, b, step, u, lam):
-    """max_k |R_k|; nan if anything is."""
+def allow(i_of, j_of, b, free, u, most, relative, allowed):
+    """(4), into ``allowed``."""
+    bodies, rows = u.shape[0], i_of.shape[0]
+    change, size = np.empty(bodies), np.empty(bodies)
+    pieces = (bodies + _PIECE - 1) // _PIECE
+    worst = np.zeros(max(pieces, 1))
+    for piece in prange(pieces):
+        for i in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
+            x, y, z = u[i, 0] - free[i, 0], u[i, 1] - free[i, 1], u[i, 2] - free[i, 2]
+            change[i] = np.sqrt(x * x + y * y + z * z)
+            size[i] = np.sqrt(u[i, 0] ** 2 + u[i, 1] ** 2 + u[i, 2] ** 2)
+            if change[i] > worst[piece]:
+                worst[piece] = change[i]
+    least = _ELSEWHERE * largest(worst)
+    for piece in prange((rows + _PIECE - 1) // _PIECE):
+        for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
+            i, j = i_of[k], j_of[k]
+            rounding = _ROUNDING * (size[i] + size[j] + abs(b[k]))
+            allowed[k] = min(most, relative * max(change[i], change[j], least)) + rounding
+
+
+@njit(parallel=True, cache=True)
+def residual(i_of, j_of, normal, b, step, u, lam, allowed):
+    """max_k |R_k| / tol_k; nan if anything is."""
     rows = i_of.shape[0]
     pieces = (rows + _PIECE - 1) // _PIECE
     most = np.zeros(max(pieces, 1))
     for piece in prange(pieces):
         for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
             R = _row_residual(k, i_of, j_of, normal, b, step, u, lam)
+            R = R / allowed[k] if R > 0.0 else R  # 0 / 0 is none
             if not most[piece] >= R:
                 most[piece] = R
             if R != R:
@@ -186,14 +226,15 @@ def residual(i_of, j_of, normal, b, step, u, lam):
 
 
 @njit(parallel=True, cache=True)
-def within(i_of, j_of, normal, b, step, u, lam, tolerance):
-    """Whether every |R_k| is; each piece of rows stops at the first that is not."""
+def within(i_of, j_of, normal, b, step, u, lam, allowed):
+    """Whether every |R_k| <= _SHARE tol_k; each piece of rows stops at the first that is not."""
     rows = i_of.shape[0]
     pieces = (rows + _PIECE - 1) // _PIECE
     over = np.zeros(max(pieces, 1), np.int64)
     for piece in prange(pieces):
         for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
-            if not _row_residual(k, i_of, j_of, normal, b, step, u, lam) <= tolerance:
+            R = _row_residual(k, i_of, j_of, normal, b, step, u, lam)
+            if not (_SHARE * allowed[k] >= R):
                 over[piece] = 1
                 break
     return np.sum(over) == 0
@@ -219,7 +260,7 @@ def _rows_of(i_of, j_of, inverse_mass):
 
 
 @njit(cache=True, fastmath=_FUSED)
-def finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, tolerance, changes):
+def finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed, changes):
     """Solve the rows over the tolerance, and those which that brings over it, one by one.
 
     Returns how many changes were made; it gives up after ``changes``.
@@ -228,7 +269,8 @@ def finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, tolerance, changes
     start, rows = _rows_of(i_of, j_of, inverse_mass)
     listed, now, following = np.zeros(count, np.bool_), np.empty(count, np.int32), 0
     for k in range(count):
-        if not _row_residual(k, i_of, j_of, normal, b, step, u, lam) <= tolerance:
+        R = _row_residual(k, i_of, j_of, normal, b, step, u, lam)
+        if not (_SHARE * allowed[k] >= R):
             now[following], listed[k] = k, True
             following += 1
     after, made = np.empty(count, np.int32), 0
@@ -245,7 +287,7 @@ def finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, tolerance, changes
                 + ny * (u[j, 1] - u[i, 1])
                 + nz * (u[j, 2] - u[i, 2])
             )
-            if abs(min(w, lam[k] / step[k])) <= tolerance:
+            if abs(min(w, lam[k] / step[k])) <= _SHARE * allowed[k]:
                 continue
             new = max(lam[k] - step[k] * w, 0.0)
             change, lam[k] = new - lam[k], new
@@ -258,7 +300,8 @@ def finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, tolerance, changes
                 for m in rows[start[body] : start[body + 1]]:
                     if listed[m]:
                         continue
-                    if not _row_residual(m, i_of, j_of, normal, b, step, u, lam) <= tolerance:
+                    R = _row_residual(m, i_of, j_of, normal, b, step, u, lam)
+                    if not (_SHARE * allowed[m] >= R):
                         after[following], listed[m] = m, True
                         following += 1
         now, after = after, now
@@ -267,30 +310,49 @@ def finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, tolerance, changes
 
 @njit(cache=True)
 def accelerated_gauss_seidel(
-    start, i_of, j_of, normal, b, inverse_mass, free, lam, tolerance, iterations
+    start, i_of, j_of, normal, b, inverse_mass, free, lam, most, relative, iterations
 ):
     """Solve (1) from the guess ``lam``, which is overwritten.
 
-    Returns u, the measured residual (3) of (lam, u), and the number of sweeps.
+    Returns u, the measured residual (3) of (lam, u) in terms of what (4) allows, and the number of
+    sweeps.
     """
     rows = i_of.shape[0]
-    step = np.empty(rows)
+    step, allowed = np.empty(rows), np.empty(rows)
     for k in range(rows):
         step[k] = 1.0 / (inverse_mass[i_of[k]] + inverse_mass[j_of[k]])
     u, u_before, before = free.copy(), free.copy(), lam.copy()
     push(start, i_of, j_of, normal, inverse_mass, lam, u)
     theta, beta, done = _START, 0.0, 0
     momentum, last, cold, few, look = _MOMENTUM, np.inf, False, _LOCAL * rows, _PATIENCE
-    goal = _SHARE * tolerance
-    while done < iterations and not within(i_of, j_of, normal, b, step, u, lam, goal):
+    allow(i_of, j_of, b, free, u, most, relative, allowed)
+    while done < iterations:
+        if within(i_of, j_of, normal, b, step, u, lam, allowed):
+            allow(i_of, j_of, b, free, u, most, relative, allowed)
+            if within(i_of, j_of, normal, b, step, u, lam, allowed):
+                break
         uphill, over = sweep(
-            start, i_of, j_of, normal, b, inverse_mass, step, beta, goal, u, u_before, lam, before
+            start,
+            i_of,
+            j_of,
+            normal,
+            b,
+            inverse_mass,
+            step,
+            beta,
+            allowed,
+            u,
+            u_before,
+            lam,
+            before,
         )
         done += 1
         if uphill != uphill:  # nan
             break
+        if done <= _RENEW or done % _RENEW == 0:
+            allow(i_of, j_of, b, free, u, most, relative, allowed)
         if over <= few:
-            made = finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, goal, rows)
+            made = finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed, rows)
             done, few = done + (made + rows - 1) // rows, 0.25 * few
         if uphill > 0.0:
             theta, beta = 1.0, 0.0
@@ -299,7 +361,7 @@ def accelerated_gauss_seidel(
             theta, beta = following, min((theta - 1.0) / following, momentum)
         if done >= look:
             look += _PATIENCE
-            worst = residual(i_of, j_of, normal, b, step, u, lam)
+            worst = residual(i_of, j_of, normal, b, step, u, lam, allowed)
             if worst > _STALL * last and not cold:  # lam = 0 is a better guess than this one
                 lam[:] = 0.0
                 before[:] = 0.0
@@ -311,4 +373,5 @@ def accelerated_gauss_seidel(
                 last = worst
     u[:] = free  # anew, so that no rounding of the sweeps is left in (1)
     push(start, i_of, j_of, normal, inverse_mass, lam, u)
-    return u, residual(i_of, j_of, normal, b, step, u, lam), done
+    allow(i_of, j_of, b, free, u, most, relative, allowed)
+    return u, residual(i_of, j_of, normal, b, step, u, lam, allowed), done

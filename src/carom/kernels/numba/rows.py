@@ -7,6 +7,11 @@ A row k is a gap between body i and body j with unit normal n from i to j,
 For a wall, j is the last body, which has no mass of its own and does not move, and n points from
 the sphere to the wall.
 
+Panels that meet make one surface.  Where the point of a panel nearest to a sphere lies on another
+panel that is nearer, the surface goes on towards the sphere: it is no edge, and has no row.  (The
+distance to the other panel is convex, and falls from that point on.)  A tangent there would stop
+what slides along.  A body in ``whole`` keeps these rows.
+
 Where space repeats, so do walls: a sphere meets every image of a panel that is within reach, and
 the one image of a cylinder or a shell that it is in.
 """
@@ -14,6 +19,7 @@ the one image of a cylinder or a shell that it is in.
 import numpy as np
 from numba import njit, prange
 
+_SEAM = 1e-6  # radii: panels so close to each other meet (a sphere would enter by 1e-13 radii)
 PLANE, CYLINDER, SHELL, PANEL = 0, 1, 2, 3  # kinds of walls; their data are read by ``_to_wall``
 
 
@@ -105,6 +111,44 @@ def _facing_wall(kind, data, x, y, z, n, period, inverse):
 
 
 @njit(cache=True)
+def _meets(i, w, image, x, r, reach, whole, period, inverse, kinds, data):
+    """Whether an image of sphere i has a row with wall w."""
+    px, py, pz = _image(image, kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse)
+    distance, nx, ny, nz = _to_wall(kinds[w], data[w], px, py, pz)
+    if not distance - r[i] <= reach[i]:
+        return False
+    if kinds[w] != PANEL or whole[i]:
+        return True
+    nearer = distance * (1.0 - 1e-12)
+    px, py, pz = px + distance * nx, py + distance * ny, pz + distance * nz
+    for other in range(kinds.shape[0]):
+        if other == w or kinds[other] != PANEL:
+            continue
+        away = _nearest_wall(PANEL, data[other], px, py, pz, period, inverse)
+        if away <= _SEAM * r[i] and nearer > _nearest_wall(
+            PANEL, data[other], x[i, 0], x[i, 1], x[i, 2], period, inverse
+        ):
+            return False
+    return True
+
+
+@njit(parallel=True, cache=True)
+def least_panel_gap(x, r, free, period, inverse, kinds, data):
+    """(free,) the smallest gap of each sphere to a panel, inf if there is none."""
+    gap = np.empty(free)
+    for i in prange(free):
+        least = np.inf
+        for w in range(kinds.shape[0]):
+            if kinds[w] == PANEL:
+                least = min(
+                    least,
+                    _nearest_wall(PANEL, data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse),
+                )
+        gap[i] = least - r[i]
+    return gap
+
+
+@njit(cache=True)
 def _separation(x, i, j, period, inverse):
     """Unit vector from i to the nearest image of j, and their distance."""
     dx, dy, dz = x[j, 0] - x[i, 0], x[j, 1] - x[i, 1], x[j, 2] - x[i, 2]
@@ -120,7 +164,8 @@ def _separation(x, i, j, period, inverse):
 def count_rows(
     x,
     r,
-    near,
+    reach,
+    whole,
     first,
     second,
     pair_of,
@@ -132,7 +177,7 @@ def count_rows(
     kinds,
     data,
 ):
-    """How many gaps of each slab are within reach: pairs below 2 ``near``, walls below ``near``.
+    """How many gaps of each slab are within reach: gap <= reach_i + reach_j; of walls, reach_i.
 
     Slab s holds the pairs pair_of[pair_start[s] : pair_start[s + 1]] and, likewise, the bodies
     whose walls it looks at.  Returns the running sum (S + 1,).
@@ -144,16 +189,13 @@ def count_rows(
         for m in range(pair_start[s], pair_start[s + 1]):
             i, j = first[pair_of[m]], second[pair_of[m]]
             _, _, _, length = _separation(x, i, j, period, inverse)
-            if length - r[i] - r[j] <= 2.0 * near:
+            if length - r[i] - r[j] <= reach[i] + reach[j]:
                 found += 1
         for m in range(body_start[s], body_start[s + 1]):
             i = body_of[m]
             for w in range(kinds.shape[0]):
-                for m in range(_images(kinds[w], period)):
-                    p = _image(m, kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse)
-                    distance, _, _, _ = _to_wall(kinds[w], data[w], p[0], p[1], p[2])
-                    if distance - r[i] <= near:
-                        found += 1
+                for n in range(_images(kinds[w], period)):
+                    found += _meets(i, w, n, x, r, reach, whole, period, inverse, kinds, data)
         start[s + 1] = found
     for s in range(slabs):
         start[s + 1] += start[s]
@@ -165,7 +207,8 @@ def fill_rows(
     x,
     at,
     r,
-    near,
+    reach,
+    whole,
     first,
     second,
     pair_of,
@@ -195,7 +238,7 @@ def fill_rows(
         for m in range(pair_start[s], pair_start[s + 1]):
             i, j = first[pair_of[m]], second[pair_of[m]]
             nx, ny, nz, length = _separation(x, i, j, period, inverse)
-            if length - r[i] - r[j] <= 2.0 * near:
+            if length - r[i] - r[j] <= reach[i] + reach[j]:
                 i_of[k], j_of[k], source[k] = i, j, pair_of[m]
                 normal[k, 0], normal[k, 1], normal[k, 2] = nx, ny, nz
                 gap[k] = length - r[i] - r[j]
@@ -203,10 +246,9 @@ def fill_rows(
         for m in range(body_start[s], body_start[s + 1]):
             i = body_of[m]
             for w in range(kinds.shape[0]):
-                for m in range(_images(kinds[w], period)):
-                    p = _image(m, kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse)
-                    distance, _, _, _ = _to_wall(kinds[w], data[w], p[0], p[1], p[2])
-                    if distance - r[i] <= near:
+                for n in range(_images(kinds[w], period)):
+                    if _meets(i, w, n, x, r, reach, whole, period, inverse, kinds, data):
+                        p = _image(n, kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse)
                         dx, dy, dz = x[i, 0] - at[i, 0], x[i, 1] - at[i, 1], x[i, 2] - at[i, 2]
                         d, nx, ny, nz = _to_wall(kinds[w], data[w], p[0] - dx, p[1] - dy, p[2] - dz)
                         i_of[k], j_of[k], source[k] = i, ground, -1 - w

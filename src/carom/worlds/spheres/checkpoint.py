@@ -14,7 +14,7 @@ from carom.worlds.spheres.neighbours import PairList
 
 def most_bytes(spheres: int, obstacles: int, contacts: int) -> int:
     """How long ``saved`` can be."""
-    return 8192 + 48 * spheres + 32 * (spheres + obstacles) + 16 * contacts
+    return 8192 + 48 * spheres + 40 * (spheres + obstacles) + 16 * contacts
 
 
 def saved(run) -> bytes:
@@ -30,7 +30,7 @@ def saved(run) -> bytes:
         v=run.state.v,
         list_x=pairs.x,
         list_radius=pairs.radius,
-        list_skin=pairs.skin,
+        list_margin=pairs.margin,
         pair=pair,
         pair_guess=world._pair_guess[pair],
         wall=wall,
@@ -45,8 +45,8 @@ def restore(run, data: bytes) -> None:
     with np.load(io.BytesIO(data)) as found:
         step, run.iterations, world.rebuilds = (int(n) for n in found["counts"])
         run.residual, run.overlap = (float(x) for x in found["worst"])
-        skin = float(found["list_skin"])
-        world._pairs = PairList(found["list_x"], found["list_radius"], skin, world.cell, world.N)
+        margin = found["list_margin"]
+        world._pairs = PairList(found["list_x"], found["list_radius"], margin, world.cell, world.N)
         world._pair_guess = np.zeros(len(world._pairs.second))
         world._pair_guess[found["pair"]] = found["pair_guess"]
         world._wall_guess[:] = 0.0

@@ -33,6 +33,7 @@ class Contacts:
     start: np.ndarray  # (S + 1,) int, where the rows of each slab start
     bodies: int  # spheres, obstacles and the body of the walls
     guess: np.ndarray  # (p,) multipliers of the step before, an impulse [kg m/s]
+    rounding: np.ndarray  # (p,) [m], what a gap may be off by
     restitution: float
     measure_rate: Any = field(repr=False)  # gives (p,) d gap / dt at fixed positions [m/s]
     _rate: Any = None
@@ -51,7 +52,7 @@ class Contacts:
 
     def closed(self) -> np.ndarray:
         """(p,) where the law acts on velocities."""
-        return self.gap <= 0.0
+        return self.gap <= self.rounding
 
     def ahead(self, dt: float) -> np.ndarray:
         """b (p, 1) that keeps gaps open at the end of a step from here."""
@@ -87,6 +88,7 @@ class Contacts:
             gap=self.gap[active],
             start=counted[self.start],
             guess=self.guess[active],
+            rounding=self.rounding[active],
             _rate=None if self._rate is None else self._rate[active],
         )
 

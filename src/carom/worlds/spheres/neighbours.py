@@ -8,6 +8,11 @@ import numpy as np
 from carom.errors import ShapeError
 
 _SLABS = 64  # at most; pieces of space that are swept side by side
+_STEPS = 8.0  # that a list should serve
+_FAST = 0.4  # smallest radii: a body that goes further in so many steps is fast
+_LEAST = 0.25  # smallest radii: the margin of a body at rest
+_PAIRS = 4  # for each body, that fast bodies may add to a list
+_WIDE = 2.0  # times what 99 in 100 bodies reach: beyond it, a body is in no slab
 _SLAB_BODIES = 32  # at least, on average: below this a slab is not worth its bookkeeping
 
 
@@ -34,28 +39,29 @@ class Cell:
 
 
 class PairList:
-    """Pairs within R_i + R_j + skin of each other at one time (its kernels, (1))."""
+    """Pairs within a_i + a_j of each other at one time, a = radius + margin (its kernels, (1))."""
 
-    def __init__(self, x, radius, skin, cell: Cell, free: int):
-        """``x`` (B, 3), ``radius`` (B,); bodies from ``free`` on are obstacles."""
+    def __init__(self, x, radius, margin, cell: Cell, free: int):
+        """``x`` (B, 3), ``radius``, ``margin`` (B,); bodies from ``free`` on are obstacles."""
         from carom.kernels.numba import neighbours
 
-        x, radius = np.array(x, float), np.array(radius, float)
-        self.x, self.radius, self.skin, self.free = x, radius, float(skin), free
-        level = _levels(radius)
+        x, radius, margin = (np.array(a, float) for a in (x, radius, margin))
+        self.x, self.radius, self.margin, self.free = x, radius, margin, free
+        self.wide = radius + margin
+        level = _levels(self.wide)
         members = np.bincount(level)
-        largest = np.array([radius[level == k].max(initial=0.0) for k in range(len(members))])
-        width, counts, box = _cells(2.0 * largest + skin, cell)
+        largest = np.array([self.wide[level == k].max(initial=0.0) for k in range(len(members))])
+        width, counts, box = _cells(2.0 * largest, cell)
         mask = (1 << max(4, int(2 * len(x) - 1).bit_length())) - 1
         first, order, cells = neighbours.sort_into_cells(
             x, level, box[0], box[1], counts, width, mask
         )
         self.start, self.second = neighbours.find_pairs(
-            x[order], radius[order], order, cells, first, mask, members, counts, box, skin, free
+            x[order], self.wide[order], order, cells, first, mask, members, counts, box, free
         )
         bodies = np.arange(len(x), dtype=np.int32)
         self.first = np.repeat(bodies, np.diff(self.start))
-        self.slabs = _Slabs(self, cell, 2.0 * largest[0] + skin)
+        self.slabs = _Slabs(self, cell)
 
     def carried(self, old: "PairList | None", value: np.ndarray) -> np.ndarray:
         """(p,) what ``value`` says of each pair in the old list; 0 for a pair that is new."""
@@ -66,21 +72,43 @@ class PairList:
             neighbours.carry_over(old.start, old.second, value, self.start, self.second, new)
         return new
 
-    def farthest(self, x, u, h, radius) -> float:
-        """How far a body has gone since the list was made, with what is left of the skin.
-
-        |x - y| + h |u| + growth, the largest; the list is good while it is at most skin / 2.
-        """
+    def covers(self, x, radius, reach) -> bool:
+        """Whether every pair that bodies at x, which move by up to ``reach`` (B,), meet is here."""
         from carom.kernels.numba import neighbours
 
-        return neighbours.farthest(x, self.x, u, h, radius, self.radius)
+        left = neighbours.farthest(x, self.x, reach, radius, self.radius, self.margin)
+        return left <= 0.0  # False if it is nan
+
+    def went(self, x) -> np.ndarray:
+        """(B,) how far bodies have gone since the list was made [m]."""
+        return np.sqrt(np.sum((x - self.x) ** 2, axis=1))
+
+
+def margins(reach, went, smallest: float, dimension: int) -> np.ndarray:
+    """(B,) how far each body may go before a list must be made anew [m].
+
+    Some steps of its own reach, or as far again as since the last list; but when there are many
+    fast ones no further than what keeps the pairs of all of them to a few for each body (spheres
+    of the smallest radius, side by side).
+    """
+    wanted = np.maximum(_STEPS * reach, 2.0 * went)
+    fast = np.count_nonzero(wanted > _FAST * smallest)
+    room = (_PAIRS * len(reach) / max(fast, 1)) ** (1.0 / dimension) - 1.0
+    most = np.inf if fast <= _PAIRS else smallest * max(_FAST, room)
+    return np.maximum(1.25 * reach, np.clip(wanted, _LEAST * smallest, most))
 
 
 class _Slabs:
-    """Slices of space, such that a pair lies in one of them or in two that are neighbours."""
+    """Slices of space, such that a pair lies in one of them or in two that are neighbours.
 
-    def __init__(self, pairs: PairList, cell: Cell, reach: float):
+    But for the last: it holds the pairs of the few bodies that reach much further than the others.
+    """
+
+    def __init__(self, pairs: PairList, cell: Cell):
         x, free = pairs.x, pairs.free
+        usual = _WIDE * np.quantile(pairs.wide, 0.99)
+        wide = pairs.wide > usual
+        reach = 2.0 * np.max(pairs.wide[~wide], initial=0.0)
         axis = _axis(x[:free], cell)
         slab, count = _sliced(x[:, axis], free, cell.low[axis], cell.period[axis], reach)
         first, second = slab[pairs.first], slab[pairs.second]
@@ -89,12 +117,13 @@ class _Slabs:
         second = np.where(pairs.second < free, second, first)
         lower = np.minimum(first, second)
         lower = np.where(np.abs(first - second) > 1, count - 1, lower)  # round the period
+        lower = np.where(wide[pairs.first] | wide[pairs.second], count, lower)
         # Within a slab in no order: rows in a row that share a body would wait for each other.
         mixed = _mixed(len(lower))
         self.pair_of = mixed[np.argsort(lower[mixed].astype(np.int16), kind="stable")]
-        self.pair_start = _running(np.bincount(lower, minlength=count))
+        self.pair_start = _running(np.bincount(lower, minlength=count + 1))
         self.body_of = np.argsort(slab[:free], kind="stable").astype(np.int32)
-        self.body_start = _running(np.bincount(slab[:free], minlength=count))
+        self.body_start = _running(np.bincount(slab[:free], minlength=count + 1))
 
 
 def _mixed(count):
@@ -161,13 +190,16 @@ def _running(counts):
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def check_period(cell: Cell, reach: float) -> None:
-    """Refuse a period in which a pair could meet through two images at once."""
-    short = (cell.period > 0.0) & (cell.period < 2.0 * reach)
+def within_period(cell: Cell, radius, reach, margin) -> np.ndarray:
+    """(B,) the margins, with which no pair meets through two images; refuses too short a period."""
+    need = np.sort(radius + reach)[-2:].sum() * (2.0 if len(radius) == 1 else 1.0)
+    short = (cell.period > 0.0) & (cell.period < 2.0 * need)
     if np.any(short):
         axis = int(np.argmax(short))
         raise ShapeError(
             f"the period {cell.period[axis]:g} along axis {axis} is less than twice the reach "
-            f"{reach:g} of a pair (two radii, and what spheres move in a step): take a longer "
+            f"{need:g} of a pair (two radii, and what spheres move in a step): take a longer "
             "period or a smaller dt"
         )
+    left = np.min(cell.period[cell.period > 0.0], initial=np.inf) / 2.0 - need
+    return np.minimum(margin, reach + left / 2.0)

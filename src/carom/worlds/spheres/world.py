@@ -8,12 +8,15 @@ import numpy as np
 from carom.status import Status
 from carom.worlds.spheres.contacts import Contacts
 from carom.worlds.spheres.implicit import held_back, stiffness
-from carom.worlds.spheres.neighbours import Cell, PairList, check_period
+from carom.worlds.spheres.neighbours import Cell, PairList, margins, within_period
 
-_ATTEMPTS = 40  # at a step: a reach too short is doubled, a curved wall linearised again
-_SKIN_STEPS = 8.0  # steps that a list should serve ...
-_SKIN_RADII = 0.4  # ... unless its skin would exceed this part of the smallest radius
+_ATTEMPTS = 40  # at a step: a reach too short is widened, a curved wall linearised again
 _SLACK_RADII = 0.01  # reach beyond the free motion, in smallest radii: for what is pushed
+_VELOCITY = 300.0  # tolerances: what a velocity may be off by, of the change that contacts make
+_COARSEST = 3e-2  # ... and at most
+_NEVER_MIND = 1e30  # in its place where only the overlap counts
+_ROUNDING = 8.0 * np.finfo(float).eps  # of coordinates and radii: a gap so small is closed
+_ELSEWHERE = 1e-6  # of the largest shift, as in kernels/numba/projection.py
 _CURVED = 0.5  # part of the tolerance up to which a curved wall is followed
 
 
@@ -71,7 +74,9 @@ class World:
 
     It keeps the list of near pairs and the last multipliers, which save time and change nothing
     but the rounding of results.  Positions and velocities are (N, 3) here, also in two dimensions.
-    A residual is an overlap at the end of the step, in smallest radii.
+    A residual is 1 tolerance where it is all that is allowed: an overlap of so many smallest radii
+    at the end of the step, or a velocity that is off by _VELOCITY tolerances of the change that
+    contacts make to it, whichever is less (kernels/numba/projection.py, (4)).
     """
 
     xp = np
@@ -120,8 +125,8 @@ class World:
         return np.full(count, self.pile.restitution)
 
     def contacts(self, t, q) -> Contacts:
-        """The gaps that are closed at (t, q)."""
-        return self._contacts(t, q, 0.0)
+        """The gaps that are closed at (t, q), to rounding."""
+        return self._contacts(t, q, np.zeros(self.N))
 
     def project(self, metric, target, contacts, b, active=None) -> Projection:
         """Project ``target`` onto {x : grad gap . x + b >= 0}, active rows only."""
@@ -136,30 +141,35 @@ class World:
     def keep_open(self, metric, t, q, free, dt):
         """The velocity nearest to ``free`` that keeps every gap open from q to time t.
 
-        Gaps are linearised at q.  No gap that matters is left out: kernels/numba/neighbours.py.
-        A wall that bends around the spheres is linearised again, at the point it let through.
+        Gaps are linearised at q.  No gap that matters is left out (kernels/numba/neighbours.py, 4).
+        A wall that bends around the spheres is linearised again, at the point it let through, and
+        an edge between panels that a sphere got past is an edge (kernels/numba/rows.py).
         """
         if not np.all(np.isfinite(free)):
-            nothing = self._contacts(t, q, 0.0)
+            nothing = self.contacts(t, q)
             lam = np.zeros(len(nothing.gap))
             return nothing, _tall(Projection(free, lam, np.nan, 0, Status.nonfinite))
-        near = 1.1 * dt * _fastest(free) + _SLACK_RADII * self.pile.smallest
-        contacts = self._contacts(t, q, near)
+        reach = 1.1 * dt * _lengths(free) + _SLACK_RADII * self.pile.smallest
+        whole, tangent_at = np.zeros(self.N, bool), None
         for _ in range(_ATTEMPTS):
+            contacts = self._contacts(t, q, reach, tangent_at, whole)
             moved = self._project(free, contacts, contacts.gap / dt, None, self._length() / dt)
             self._remember(contacts, moved.multipliers)
+            far, q1 = dt * _lengths(moved.point), q + dt * moved.point
             if moved.status is not Status.ok:
                 break
-            if (far := dt * _fastest(moved.point)) > near:
-                near = 1.5 * far
-                contacts = self._contacts(t, q, near)
+            if np.any(far > reach):
+                reach = np.where(far > reach, 1.5 * far, reach)
                 continue
-            q1 = q + dt * moved.point
-            if not self.pile.walls.curved() or (
-                self.overlap(contacts, t, q1, walls_only=True) <= (1 + _CURVED) * self._length()
-            ):
+            bent = self.pile.walls.curved() and (
+                self.overlap(contacts, t, q1, walls_only=True) > (1 + _CURVED) * self._length()
+            )
+            passed = self._past_panels(t, q1) & ~whole
+            if not bent and not np.any(passed):
                 break
-            contacts = self._contacts(t, q, near, tangent_at=q1)
+            tangent_at, whole = q1 if bent else tangent_at, whole | passed
+        else:
+            moved = replace(moved, status=Status.unconverged)
         return contacts, _tall(moved)
 
     def moved(self, q, u, h):
@@ -184,28 +194,44 @@ class World:
 
         given, W = W, self._pulled(W, self.dt / (1.0 + self.pile.restitution))
         shift, turns, residual = np.zeros_like(W), 0, 0.0
-        contacts, status = seen(W, 0.0), Status.ok
+        contacts, status = seen(W, np.zeros(self.N)), Status.ok
         lam = np.zeros(len(contacts.gap))
-        near, least = _SLACK_RADII * self.pile.smallest, (1 + _CURVED) * self.pile.tolerance
-        while np.any(contacts.gap < 0.0) if turns == 0 else residual > least:
-            contacts = seen(W + shift, near)
+        reach = np.full(self.N, _SLACK_RADII * self.pile.smallest)
+        relative = self._relative() if tolerance is not None else _NEVER_MIND
+        while np.any(contacts.gap < 0.0) if turns == 0 else residual > self.pile.tolerance:
+            contacts = seen(W + shift, reach)
             contacts.guess *= self.dt
-            y = self._project(-shift, contacts, contacts.gap, None, self._length())
+            y = self._project(-shift, contacts, contacts.gap, None, self._length(), relative)
             self._remember(contacts, y.multipliers / self.dt)
-            turns, status, lam, change = turns + 1, y.status, y.multipliers, _fastest(y.point)
-            if status is Status.ok and (turns >= iterations or 3.0 * change > self._room(t)):
+            turns, status, lam, change = turns + 1, y.status, y.multipliers, _lengths(y.point)
+            if status is Status.ok and (
+                turns >= iterations or 3.0 * np.max(change) > self._room(t)
+            ):
                 status = Status.unconverged
             if status is not Status.ok:
                 break
             shift = shift + y.point
-            overlap = -np.min(seen(W + shift, 0.0).gap, initial=0.0)
-            moving = 0.0 if tolerance is None else change
-            residual = max(overlap, moving) / self.pile.smallest
-            if change > near:  # what came into reach on the way is seen in the next turn
-                near, residual = 1.5 * change, np.inf
+            left = seen(W + shift, np.zeros(self.N))
+            residual = self._off(left, W, shift, change * (tolerance is not None), relative)
+            if np.any(change > reach):  # what came into reach on the way is seen in the next turn
+                reach, residual = np.where(change > reach, 1.5 * change, reach), np.inf
         self.projected = W + shift
         shift = shift if self.pull is None else self.projected - given
         return Nearest(shift, lam, residual, turns, status, contacts)
+
+    def _off(self, contacts, W, shift, change, relative) -> float:
+        """How far these gaps at W + shift are from open, and it from standing still.
+
+        1 tolerance where all that is allowed is used, as in kernels/numba/projection.py, (4).
+        """
+        moved = _lengths(shift)
+        wanted = relative * np.maximum(moved, _ELSEWHERE * np.max(moved))
+        rounding = _ROUNDING * (np.max(np.abs(W), axis=1) + self.pile.smallest)
+        own = np.minimum(wanted, (1 + _CURVED) * self._length()) + rounding
+        wide = np.append(own, np.zeros(contacts.bodies - self.N))
+        allowed = np.maximum(wide[contacts.i], wide[contacts.j])
+        overlap = np.max(-contacts.gap / allowed, initial=0.0)
+        return self.pile.tolerance * max(overlap, np.max(change / own, initial=0.0))
 
     def fixed_point(self, phi, guess, *, iterate, newton, noise=None) -> Solved:
         """Solve x = phi(x).point by repetition, until changes are below the tolerance or noise."""
@@ -283,21 +309,32 @@ class World:
         )
         return max(0.0, -np.min(gap, initial=0.0))
 
-    def near(self, t, q, reach) -> Contacts:
-        """Every gap up to 2 ``reach`` between spheres and up to ``reach`` to walls."""
-        return self._contacts(t, q, reach)
-
     # Inside.
 
     def _length(self, tolerance=None):
         """The largest overlap allowed [m]."""
         return (self.pile.tolerance if tolerance is None else tolerance) * self.pile.smallest
 
+    def _relative(self):
+        """What a velocity may be off by, of the change that contacts make to it."""
+        return min(_VELOCITY * self.pile.tolerance, _COARSEST)
+
+    def _past_panels(self, t, q):
+        """(N,) bool, which spheres have entered a panel."""
+        from carom.kernels.numba import rows
+
+        kinds, data = self.pile.walls.at(t)
+        if np.count_nonzero(kinds == rows.PANEL) < 2:
+            return np.zeros(self.N, bool)
+        period, inverse = self.cell.period, self.cell.inverse
+        gap = rows.least_panel_gap(q, self.radii(t), self.N, period, inverse, kinds, data)
+        return gap < -(1 + _CURVED) * self._length()
+
     def _room(self, t):
         """How far spheres may reach before a period is too short [m]."""
         return self.cell.room(np.max(self.radii(t)))
 
-    def _project(self, target, contacts, b, active, tolerance):
+    def _project(self, target, contacts, b, active, most, relative=None):
         from carom.kernels.numba import projection
 
         rows = contacts if active is None else contacts.chosen(active)
@@ -311,20 +348,20 @@ class World:
             self._inverse_mass_now(),
             contacts.spread(target),
             lam,
-            tolerance,
+            most,
+            self._relative() if relative is None else relative,
             self.pile.iterations,
         )
         status = Status.ok
         if not np.isfinite(residual):
             status = Status.nonfinite
-        elif residual > tolerance:
+        elif residual > 1.0:
             status = Status.unconverged
         if active is not None:
             full = np.zeros(len(contacts.gap))
             full[active] = lam
             lam = full
-        scaled = residual * self._length() / tolerance / self.pile.smallest
-        return Projection(u[: self.N], lam, scaled, int(iterations), status)
+        return Projection(u[: self.N], lam, residual * self.pile.tolerance, int(iterations), status)
 
     def _inverse_mass_now(self):
         if self.pull is None:
@@ -333,12 +370,16 @@ class World:
         wide[: self.N] = self.pull.inverse_mass()
         return wide
 
-    def _contacts(self, t, q, near, tangent_at=None) -> Contacts:
-        """All rows of pairs with gap <= 2 near and of walls with gap <= near."""
+    def _contacts(self, t, q, reach, tangent_at=None, whole=None) -> Contacts:
+        """All rows with gap <= reach_i + reach_j, of walls with gap <= reach_i; reach (N,)."""
         from carom.kernels.numba import rows
 
         x, r = self.bodies(t, q), self.radii(t)
-        pairs = self._covering(x, r, near)
+        rounding = _ROUNDING * (np.max(np.abs(x), axis=1) + r)
+        reach = np.append(reach, np.zeros(len(x) - self.N))
+        reach = np.maximum(reach, rounding)
+        whole = np.zeros(self.N, bool) if whole is None else whole
+        pairs = self._covering(x, r, reach)
         slabs, (kinds, data) = pairs.slabs, self.pile.walls.at(t)
         at = x if tangent_at is None else self.bodies(t, tangent_at)
         lists = (
@@ -353,11 +394,11 @@ class World:
             kinds,
             data,
         )
-        start = rows.count_rows(x, r, near, *lists)
+        start = rows.count_rows(x, r, reach, whole, *lists)
         p = int(start[-1])
         i, j, source = (np.empty(p, np.int32) for _ in range(3))
         normal, gap = np.empty((p, 3)), np.empty(p)
-        rows.fill_rows(x, at, r, near, *lists, start, i, j, source, normal, gap)
+        rows.fill_rows(x, at, r, reach, whole, *lists, start, i, j, source, normal, gap)
         guess = np.zeros(p)
         pair = source >= 0
         guess[pair] = self._pair_guess[source[pair]]
@@ -371,22 +412,19 @@ class World:
             start,
             len(x) + 1,
             guess,
+            np.append(rounding, 0.0)[i] + np.append(rounding, 0.0)[j],
             self.pile.restitution,
             lambda c: self._rate(c, t, x),
         )
 
-    def _covering(self, x, r, near) -> PairList:
-        """A list of pairs that is complete for bodies that move by ``near`` from x."""
-        still = np.zeros_like(x)
+    def _covering(self, x, r, reach) -> PairList:
+        """A list of pairs that is complete for bodies that move by ``reach`` (B,) from x."""
         pairs = self._pairs
-        if pairs is None or not pairs.farthest(x, still, 0.0, r) + near <= 0.5 * pairs.skin:
-            small = self.pile.smallest
-            some = _SKIN_RADII * small
-            skin = 2.0 * max(1.25 * near, min(_SKIN_STEPS * near, some) if near > 0.0 else some)
-            room = self.cell.room(np.max(r))
-            check_period(self.cell, 2.0 * np.max(r) + min(skin, max(room, 2.0 * near)))
-            skin = min(skin, room)
-            made = PairList(x, r, skin, self.cell, self.N)
+        if pairs is None or not pairs.covers(x, r, reach):
+            went = np.zeros(len(x)) if pairs is None else pairs.went(x)
+            margin = margins(reach, went, self.pile.smallest, self.dimension)
+            margin = within_period(self.cell, r, reach, margin)
+            made = PairList(x, r, margin, self.cell, self.N)
             self._pair_guess = made.carried(pairs, self._pair_guess)
             self._pairs = pairs = made
             self.rebuilds += 1
@@ -444,6 +482,11 @@ def _opened(contacts, leaving):
     w = np.empty(len(contacts.gap))
     rows.relative_velocity(contacts.i, contacts.j, contacts.normal, contacts.spread(leaving), w)
     return w
+
+
+def _lengths(v):
+    """(N,) of the rows of v."""
+    return np.sqrt(np.einsum("ij,ij->i", v, v))
 
 
 def _fastest(v):

@@ -44,6 +44,7 @@ class Contacts(eqx.Module):
     rate: Array  # (p, m) relative velocity of a system at rest
     rows: Array  # (p, m, d) its gradients
     known: Array  # (p,) bool; an open gap without a gradient here (1 - |q| at 0) has a row of zeros
+    rounding: Array  # (p,) what g_i may be off by
     law: Law
 
     def velocity(self, v: Array) -> Array:
@@ -53,7 +54,7 @@ class Contacts(eqx.Module):
 
     def closed(self) -> Array:
         """(p,) where the law acts on velocities."""
-        return (self.gap <= 0.0) | self.law.bilateral()
+        return (self.gap <= self.rounding) | self.law.bilateral()
 
     def ahead(self, dt: Array) -> Array:
         """b (p, m) that keeps gaps open, and joints together, at the end of a step from here."""

@@ -14,11 +14,13 @@ from carom.errors import FrictionError, RestitutionError, ShapeError
 from carom.law import Coulomb, Law, Restitution
 from carom.projection.exact import Projection
 from carom.projection.fixed_point import Solved, fixed_point
-from carom.projection.metric import Metric, check_definite, inertial_force, metric_of
+from carom.projection.metric import Metric, check_definite, inertial_force, metric_of, product
 from carom.projection.nearest import Nearest, nearest
 from carom.projection.sparse import is_sparse, sparse_metric
 from carom.status import Status, failing, first_failure
 from carom.worlds.system.contacts import Contacts, Normals
+
+_ROUNDING = 4.0 * float(np.finfo(float).eps)  # of the terms of a gap: one so small is closed
 
 
 class System(eqx.Module):
@@ -144,17 +146,18 @@ class System(eqx.Module):
             rate = jnp.concatenate([rate, jnp.pad(slip(still), free)], axis=1)
             along = jnp.pad(jax.jacfwd(slip)(still), (*free, (0, 0)))
             rows = jnp.concatenate([rows, along], axis=1)
-        return Contacts(
-            normals.gap, rate, rows, normals.known, self.law(p, normals.joints, rows.shape[1])
-        )
+        # the terms of g are as large as its changes with q and t, each by itself
+        size = product(jnp.abs(normals.rows), jnp.abs(q)) + jnp.abs(normals.rate * t)
+        law = self.law(p, normals.joints)
+        return Contacts(normals.gap, rate, rows, normals.known, _ROUNDING * size, law)
 
-    def law(self, gaps: int, joints: int, size: int) -> Law:
+    def law(self, gaps: int, joints: int) -> Law:
         """What so many gaps and joints obey."""
         e = jnp.pad(self.restitutions(gaps), (0, joints))
         if self.friction is None:
             return Restitution(e, joints)
         mu = jnp.pad(jnp.broadcast_to(self.friction, (gaps,)), (0, joints))
-        return Coulomb(e, mu, size == 2, joints)
+        return Coulomb(e, mu, joints)
 
     def force_uses_velocity(self, q: Array) -> bool:
         """Whether force depends on v at all, read off its program without running it."""
