@@ -15,6 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
+from carom.projection.coulomb import coulomb, onto
 from carom.projection.exact import Projection, project
 from carom.projection.metric import Metric
 
@@ -97,8 +98,23 @@ def with_multipliers(found: Any, lam: Array) -> Any:
 
 
 class Coulomb(Law):
-    """Friction: K is |lam_t| <= mu lam_n, or the line for a joint."""
+    """Friction: K is |lam_t| <= mu lam_n, or the line for a joint; projection/coulomb.py.
+
+    It is the projection (1) with b shifted by mu |u_t| along the normal, u = H x* + b.
+    """
 
     e: Array
     mu: Array  # (p,) >= 0
+    plane: bool = eqx.field(static=True)  # two components, or three in space
     joints: int = eqx.field(static=True, default=0)
+
+    @property
+    def size(self):
+        return 2 if self.plane else 3
+
+    def onto(self, lam):
+        return jnp.where(self.bilateral()[:, None], lam, onto(lam, self.mu))
+
+    def project(self, metric, target, rows, b, active):
+        active = jnp.ones(self.mu.shape, bool) if active is None else active
+        return coulomb(metric, target, rows, b, self.mu, active, self.joints)

@@ -148,16 +148,16 @@ class System(eqx.Module):
             rows = jnp.concatenate([rows, along], axis=1)
         # the terms of g are as large as its changes with q and t, each by itself
         size = product(jnp.abs(normals.rows), jnp.abs(q)) + jnp.abs(normals.rate * t)
-        law = self.law(p, normals.joints)
+        law = self.law(p, normals.joints, rows.shape[1])
         return Contacts(normals.gap, rate, rows, normals.known, _ROUNDING * size, law)
 
-    def law(self, gaps: int, joints: int) -> Law:
+    def law(self, gaps: int, joints: int, size: int) -> Law:
         """What so many gaps and joints obey."""
         e = jnp.pad(self.restitutions(gaps), (0, joints))
         if self.friction is None:
             return Restitution(e, joints)
         mu = jnp.pad(jnp.broadcast_to(self.friction, (gaps,)), (0, joints))
-        return Coulomb(e, mu, joints)
+        return Coulomb(e, mu, size == 2, joints)
 
     def force_uses_velocity(self, q: Array) -> bool:
         """Whether force depends on v at all, read off its program without running it."""
