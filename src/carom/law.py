@@ -17,6 +17,7 @@ from jax import Array
 
 from carom.projection.coulomb import coulomb, onto
 from carom.projection.exact import Projection, project
+from carom.projection.joints import free_of_joints
 from carom.projection.metric import Metric
 
 
@@ -76,20 +77,22 @@ class Restitution(Law):
 
 
 def project_both(target, G, b, metric, active, joints: int) -> Projection:
-    """The exact projection with ``joints`` equalities at the end: each is two opposite rows."""
+    """The exact projection with ``joints`` equalities at the end."""
     if not joints:
         return project(target, G, b, mass=metric, active=active)
-    J, c = G[-joints:], b[-joints:]
-    active = jnp.ones(b.shape, bool) if active is None else active
-    found = project(
-        target,
-        jnp.concatenate([G, -J]),
-        jnp.concatenate([b, -c]),
-        mass=metric,
-        active=jnp.concatenate([active, active[-joints:]]),
+    free = free_of_joints(metric, target, G[:, None], b[:, None], joints)
+    active = None if active is None else active[:-joints]
+    found = project(jnp.zeros_like(free.y0), free.rows[:, 0], free.b[:, 0], active=active)
+    y, lam = free.y0 + found.point, found.multipliers
+    return eqx.tree_at(
+        lambda f: (f.point, f.multipliers, f.residual),
+        found,
+        (
+            target + metric.lift(y),
+            jnp.concatenate([lam, free.joint_impulse(y, lam[:, None])]),
+            jnp.maximum(found.residual, free.residual(y)),
+        ),
     )
-    push, pull = jnp.split(found.multipliers, [b.shape[0]])
-    return with_multipliers(found, push.at[-joints:].add(-pull))
 
 
 def with_multipliers(found: Any, lam: Array) -> Any:

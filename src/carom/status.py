@@ -17,6 +17,7 @@ class Status(eqx.Enumeration):
         "the gap"
     )
     restitution = "the restitution is outside [0, 1]: bring it inside"
+    friction = "the coefficient of friction is negative: make it 0 or larger"
     mass = (
         "the mass matrix is not positive definite here: check mass(q), or keep the motion away "
         "from where it degenerates"
@@ -56,6 +57,7 @@ class Status(eqx.Enumeration):
 _EXCEPTIONS = {
     "outside": errors.AdmissibilityError,
     "restitution": errors.RestitutionError,
+    "friction": errors.FrictionError,
     "mass": errors.MassError,
     "nonfinite": errors.NonFiniteError,
     "gradient": errors.GradientError,

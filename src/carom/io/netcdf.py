@@ -130,8 +130,15 @@ class _Layout:
     def __init__(self, pieces):
         self.pieces, self.d, self.p = pieces, pieces.d, pieces.p
         self.most = pieces.total
-        width = {"coordinate": self.d, "constraint": self.p}
-        self.inner: dict[str, tuple[str, ...]] = {name: (axis,) for name, axis in AXES.items()}
+        shape = pieces.shape
+        width = {"coordinate": self.d, "constraint": self.p, "joint": shape.k}
+        self.inner: dict[str, tuple[str, ...]] = dict(AXES)
+        if shape.m == 1:
+            del self.inner["friction"]
+        elif shape.m == 2:
+            self.inner["friction"] = ("constraint",)
+        else:
+            width["tangent"] = shape.m - 1
         events = pieces.run.scheme.events_per_step
         if not pieces.full:
             del self.inner["velocity_before"], self.inner["velocity_after"]
@@ -230,6 +237,7 @@ def _parts(pieces) -> dict[str, str]:
                 np.asarray(x) for x in jax.tree_util.tree_leaves((start.mass, _constant_mass(run)))
             ],
             "the restitution": run.system.restitution,
+            "the friction": [] if run.system.friction is None else run.system.friction,
             "the scheme": [scheme_text(run.scheme)],
             "t0, t1 or dt": [float(run.t0), int(run.first), float(run.dt), pieces.steps],
             "what is recorded": [
@@ -425,6 +433,8 @@ class RecordedSolution(Motion):
         name = "time" if name == "t" else name
         if name in h5:
             return h5[name][: self._count]
+        if name in ("joint_impulse", "friction"):
+            return None
         kept = name in ("gap", "impulse") or (name != "events" and self.settings["each"])
         return np.zeros((self._count, 0)) if kept else None  # without gaps, or not kept
 

@@ -4,8 +4,8 @@
     K* ∋ u + mu |u_t| n   perp   r ∈ K,      K = { |r_t| <= mu r_n },  contact by contact     (2)
 
 (2) says: open (r = 0), stick (u = 0), or slip, u_n = 0 and r_t opposite to u_t with |r_t| = mu r_n
-(De Saxce).  Joints J are eliminated first: what is left of a row after its part along the joints
-moves along them only.  Then, with A = H M^-1 H^T and w = H x_free + b, u = A r + w.
+(De Saxce).  Joints J are eliminated first (projection/joints.py).  Then, with A = H M^-1 H^T and
+w = H x_free + b, u = A r + w.
 
 One contact has a solution in closed form but for one root.  Where w_n < 0, with the normal
 eliminated, S = A_tt - A_tn A_nt / A_nn and c = w_t - A_tn w_n / A_nn,
@@ -26,6 +26,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from carom.projection.exact import Projection
+from carom.projection.joints import free_of_joints
 from carom.projection.metric import Metric
 from carom.status import Status, failing, first_failure
 
@@ -37,7 +38,6 @@ _QUICK = 4  # turns; sweeps that cycle, as they can where friction is large, are
 _DAMPING = 0.1  # part of its own trace that holds a contact where it was,
 _PATIENT = 40  # sweeps in a turn then
 _ROOTS = 60  # halvings at the worst
-_DEPENDENT = 1e-11  # a row that joints leave this little of is held by them
 _TINY = 1e-300
 
 
@@ -54,44 +54,21 @@ def coulomb(
 
     The last ``joints`` of the p hold by their first row.  Multipliers are (p, m), normal first.
     """
-    p, m, d = rows.shape
-    n = p - joints
-    N = metric.whiten(rows.reshape(p * m, d)).reshape(p, m, -1)
-    w = b + rows @ target
-    held, drop = _held(N[n:, 0], w[n:, 0])
-    w, mu, active = (w + N @ drop)[:n], mu[:n], active[:n]
-    left = N[:n] - (N[:n] @ held.T) @ held
-    size = jnp.linalg.norm(N[:n], axis=2, keepdims=True)
-    left = jnp.where(jnp.linalg.norm(left, axis=2, keepdims=True) > _DEPENDENT * size, left, 0.0)
-    A = jnp.einsum("iak,jbk->iajb", left, left)
-    r, turns = _solved(A, w, mu, active)
-    y = drop + jnp.einsum("iak,ia->k", left, r)
+    free = free_of_joints(metric, target, rows, b, joints)
+    n = free.b.shape[0]
+    mu, active = mu[:n], active[:n]
+    A = jnp.einsum("iak,jbk->iajb", free.rows, free.rows)
+    r, turns = _solved(A, free.b, mu, active)
+    y = free.y0 + jnp.einsum("iak,ia->k", free.rows, r)
     x = target + metric.lift(y)
-    s = (
-        jnp.linalg.pinv(N[n:, 0].T) @ (y - jnp.einsum("iak,ia->k", N[:n], r))
-        if joints
-        else b[:0, 0]
-    )
-    u = b + rows @ x
-    residual = _measured(A, u[:n], w, r, mu, active)
-    if joints:
-        scale = jnp.max(jnp.abs(b[n:, 0]) + jnp.abs(rows[n:, 0]) @ (jnp.abs(x) + jnp.abs(target)))
-        residual = jnp.maximum(residual, jnp.max(jnp.abs(u[n:, 0])) / jnp.maximum(scale, _TINY))
+    u = (b + jnp.einsum("iad,d->ia", rows, x))[:n]
+    residual = jnp.maximum(_measured(A, u, free.b, r, mu, active), free.residual(y))
     status = first_failure(
         failing(~jnp.all(jnp.isfinite(x)), Status.nonfinite),
         failing(residual > _UNCONVERGED, Status.unconverged),
     )
-    multipliers = jnp.concatenate([r, jnp.pad(s[:, None], ((0, 0), (0, m - 1)))])
-    return Projection(x, multipliers, residual, turns, status)
-
-
-def _held(J, c):
-    """An orthonormal basis of the joints' rows (k, d), and the shortest y with J y + c = 0."""
-    if J.shape[0] == 0:
-        return J, jnp.zeros(J.shape[1])
-    _, size, V = jnp.linalg.svd(J, full_matrices=False)
-    basis = jnp.where((size > _DEPENDENT * size[0])[:, None], V, 0.0)
-    return basis, -jnp.linalg.pinv(J, rtol=_DEPENDENT) @ c
+    s = jnp.pad(free.joint_impulse(y, r)[:, None], ((0, 0), (0, r.shape[1] - 1)))
+    return Projection(x, jnp.concatenate([r, s]), residual, turns, status)
 
 
 def _measured(A, u, w, r, mu, active):

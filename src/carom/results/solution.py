@@ -172,9 +172,9 @@ class Motion:
         batch = [f"member{k}" if k else "member" for k in range(np.ndim(self.t) - 1)]
         time = [*batch, "time"]
         fields = {
-            name: ([*time, axis], np.asarray(getattr(self, name)))
-            for name, axis in AXES.items()
-            if getattr(self, name) is not None
+            name: ([*time, *axes[: np.ndim(found) - len(time)]], np.asarray(found))
+            for name, axes in AXES.items()
+            if (found := getattr(self, name)) is not None
         }
         if self.events is not None:
             fields["events"] = ([*time, "event", "field"], np.asarray(self.events))
@@ -255,15 +255,15 @@ class Solution(Motion, eqx.Module):
         return f"<Solution of {self.scheme}: t {self.t.shape}, q {self.q.shape}, {self.status}>"
 
 
-AXES = {
-    "q": "coordinate",
-    "v": "coordinate",
-    "gap": "constraint",
-    "impulse": "constraint",
-    "joint_impulse": "joint",
-    "friction": "constraint",
-    "velocity_before": "constraint",
-    "velocity_after": "constraint",
+AXES = {  # after time
+    "q": ("coordinate",),
+    "v": ("coordinate",),
+    "gap": ("constraint",),
+    "impulse": ("constraint",),
+    "joint_impulse": ("joint",),
+    "friction": ("constraint", "tangent"),  # the last in space only
+    "velocity_before": ("constraint",),
+    "velocity_after": ("constraint",),
 }
 STATS = ("steps", "residual", "iterations", "contraction", "penetration", "fallbacks")
 

@@ -155,6 +155,25 @@ def _top_level() -> bool:
     return trace_state_clean()
 
 
+def check_slip(system, t0: float, q0: Array) -> None:
+    """Refuse a sliding velocity that is not affine in v."""
+    if system.slip is None:
+        return
+    rng, zero = np.random.default_rng(0), jnp.zeros_like(q0)
+    a, other = (jnp.asarray(rng.normal(size=q0.shape)) for _ in range(2))
+    for b in (other, -3.0 * a):
+        at0, ata, atb, both = (
+            np.asarray(system.slip(t0, q0, x), float) for x in (zero, a, b, a + b)
+        )
+        off, size = np.abs(both - ata - atb + at0), np.abs([at0, ata, atb, both])
+        if not np.max(off, initial=0.0) <= 1e-9 * np.max(size, initial=0.0):
+            raise errors.FrictionError(
+                "slip is not affine in v: slip(t, q, a + b) is not slip(a) + slip(b) - slip(0), by "
+                f"{np.max(off):.2g}. Return the sliding velocity itself, not its length or "
+                "direction"
+            )
+
+
 def check_start(start, t0: float, q0: Array, allowed: Any = 0.0) -> None:
     """Raise what is wrong with the initial data (a ``loop.Start``), most fundamental first.
 

@@ -125,6 +125,7 @@ class Start(eqx.Module):
 def begin(run: Run, q0: Array, v0: Array) -> Start:
     """Initial data, through an impact at t0 when v0 points out of K and the wall is rigid."""
     system, t0, e = run.system, run.time(jnp.array(0)), run.system.restitution
+    mu = jnp.zeros(()) if system.friction is None else system.friction
     check_shapes(system, t0, q0, v0)  # once: it is not part of the compiled program
     metric, contacts = system.metric(q0), system.contacts(t0, q0)
     shape = shape_of(system, q0)
@@ -144,6 +145,7 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
         stats=Stats.start(impact),
         status=first_failure(
             failing(jnp.any((e < 0.0) | (e > 1.0)), Status.restitution),
+            failing(jnp.any(~(mu >= 0.0)), Status.friction),
             failing(~(jnp.all(jnp.isfinite(q0)) & jnp.all(jnp.isfinite(v0))), Status.nonfinite),
             failing(jnp.any(apart), Status.outside),
             contacts.status(metric, closed, impact.point),

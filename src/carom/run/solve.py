@@ -20,6 +20,7 @@ from carom.run.checks import (
     check_laws,
     check_record,
     check_restitution,
+    check_slip,
     check_start,
     checked_vectors,
     tracing,
@@ -172,8 +173,12 @@ def _record_steps(plan: Plan) -> np.ndarray:
 
 def _solve_in_pieces(run, q0, v0, before, plan, record, steps, progress, throw) -> Any:
     start = begin_compiled(run, q0, v0) if before is None else gone_on(run, before)
-    allowed = 0.0 if before is None else np.maximum(-np.asarray(before.gap[-1]), 0.0)
+    allowed: Any = 0.0
+    if before is not None:  # what the run before left is let by
+        left = np.maximum(-np.asarray(before.gap[-1]), 0.0)
+        allowed = np.pad(left, (0, start.shape.k), constant_values=np.inf)
     check_start(start, float(run.time(0)), q0, allowed)
+    check_slip(run.system, float(run.time(0)), q0)
     pieces = Pieces(run, start, (q0, v0), plan, record, steps, paced=bool(record.path or progress))
     with (
         _progress_bar(progress, steps) as show,

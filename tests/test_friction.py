@@ -1,0 +1,396 @@
+"""Friction and joints of a System: the answers of dry friction, and the law itself."""
+
+import clarabel
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import sparse
+
+import carom
+from carom.projection.coulomb import coulomb
+from carom.projection.metric import metric_of
+
+G = 9.81
+SCHEMES = {
+    "Moreau": carom.Moreau(),
+    "implicit": carom.Moreau(implicit=True),
+    "Maury": carom.Maury(),
+}
+each_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+
+
+class Weight(eqx.Module):
+    """A constant force: new numbers compile nothing anew."""
+
+    f: jax.Array
+
+    def __call__(self, t, q, v):
+        return self.f
+
+
+def floor(t, q):
+    return q[1]
+
+
+def along(t, q, v):
+    return v[0]
+
+
+def block(slope, mu, e=0.0):
+    """A unit block on a slope, x downhill and y off it."""
+    f = G * jnp.array([jnp.sin(slope), -jnp.cos(slope)])
+    return carom.System(force=Weight(f), gap=floor, slip=along, friction=mu, restitution=e)
+
+
+def first_order(errors, factor=4.0):
+    """Errors at steps that fall by ``factor`` fall like them."""
+    coarse, fine = errors
+    return fine < 1.3 * coarse / factor + 1e-12
+
+
+@each_scheme
+def test_a_block_on_a_slope(scheme):
+    rests = carom.solve(block(0.3, 0.5), scheme, [0.0, 0.0], [0.0, 0.0], t1=1.0, dt=1e-2)
+    np.testing.assert_array_equal(rests.q[-1], 0.0)
+    np.testing.assert_allclose(rests.friction[1:, 0], -G * np.sin(0.3) * 1e-2, rtol=1e-12)
+    slides = 0.5 * G * (np.sin(0.5) - 0.3 * np.cos(0.5))
+    errors = []
+    for dt in (1e-2, 2.5e-3):
+        sol = carom.solve(block(0.5, 0.3), scheme, [0.0, 0.0], [0.0, 0.0], t1=1.0, dt=dt)
+        errors.append(abs(sol.q[-1, 0] - slides))
+    assert first_order(errors)
+
+
+@each_scheme
+def test_a_block_stops_on_the_level(scheme):
+    errors = []
+    for dt in (1e-2, 2.5e-3):
+        sol = carom.solve(block(0.0, 0.3), scheme, [0.0, 0.0], [2.0, 0.0], t1=1.0, dt=dt)
+        errors.append(abs(sol.q[-1, 0] - 4.0 / (2 * 0.3 * G)))
+        stopped = sol.t > 2.0 / (0.3 * G) + 2 * dt
+        np.testing.assert_array_equal(sol.v[stopped], 0.0)
+    assert first_order(errors)
+
+
+def test_spring_and_dry_friction():
+    """x'' + x = -mu g sign x': turning points (-1)^k (x0 - 2 k mu g), then it sticks."""
+
+    def force(t, q, v):
+        return jnp.array([-q[0], -G])
+
+    system = carom.System(force=force, gap=floor, slip=along, friction=0.06 / G)
+    for dt, allowed in ((1e-2, 2e-2), (1e-3, 2e-3)):
+        sol = carom.solve(system, carom.Moreau(), [1.0, 0.0], [0.0, 0.0], t1=40.0, dt=dt)
+        k = np.arange(1, 8)
+        times = np.searchsorted(sol.t, k * np.pi)
+        np.testing.assert_allclose(sol.q[times, 0], (-1.0) ** k * (1 - 0.12 * k), atol=allowed)
+        assert abs(sol.q[-1, 0]) <= 0.06
+        assert sol.v[-1, 0] == 0.0
+
+
+def ball(mu, e, inertia):
+    def slip(t, q, v):
+        return v[0] + v[2]
+
+    mass = jnp.array([1.0, 1.0, inertia])
+    f = Weight(jnp.array([0.0, -G, 0.0]))
+    return carom.System(
+        mass=mass, force=f, gap=lambda t, q: q[1] - 1.0, slip=slip, friction=mu, restitution=e
+    )
+
+
+@pytest.mark.parametrize("inertia", [0.4, 0.5], ids=["ball", "disc"])
+@pytest.mark.parametrize(("height", "e"), [(1.0, 0.0), (1.5, 0.6)], ids=["rolls", "bounces"])
+def test_it_rolls_in_the_end(inertia, height, e):
+    """(v0 - I w0) / (1 + I), bouncing or not; angular momentum about the contact is kept."""
+    for scheme in (carom.Moreau(), carom.Maury()):
+        sol = carom.solve(
+            ball(0.3, e, inertia), scheme, [0.0, height, 0.0], [3.0, 0.0, 1.0], t1=6.0, dt=2e-3
+        )
+        end = (3.0 - inertia * 1.0) / (1.0 + inertia)
+        np.testing.assert_allclose(sol.v[-1, [0, 2]], [end, -end], rtol=1e-9)
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.8])
+def test_an_oblique_impact(mu):
+    """J_n = (1 + e) |v_n|, J_t = min(mu J_n, 2/7 |s|)."""
+    e, v = 0.7, np.array([2.0, -3.0, 0.5])
+    for scheme in (carom.Moreau(), carom.Maury()):
+        sol = carom.solve(ball(mu, e, 0.4), scheme, [0.0, 1.0, 0.0], v, t1=1e-6, dt=1e-6)
+        normal = (1 + e) * 3.0
+        tangent = min(mu * normal, 2.0 / 7.0 * 2.5)
+        assert sol.impulse[0, 0] == pytest.approx(normal, rel=1e-12)
+        assert sol.friction[0, 0] == pytest.approx(-tangent, rel=1e-12)
+
+
+def in_space(mu, e=0.0, turn=0.0):
+    c, s = np.cos(turn), np.sin(turn)
+    R = jnp.array([[c, s], [-s, c]])
+    return carom.System(
+        force=Weight(jnp.array([0.0, 0.0, -G])),
+        gap=lambda t, q: q[2],
+        slip=lambda t, q, v: R @ v[:2],
+        friction=mu,
+        restitution=e,
+    )
+
+
+def test_in_space_it_slides_straight_whatever_the_frame():
+    far = 5.0 / (2 * 0.3 * G) / np.sqrt(5.0)
+    found = []
+    for turn in (0.0, 0.7):
+        sol = carom.solve(
+            in_space(0.3, turn=turn), carom.Moreau(), [0.0] * 3, [1.0, 2.0, 0.0], t1=1.0, dt=1e-3
+        )
+        np.testing.assert_allclose(sol.q[-1, :2], [far, 2 * far], rtol=3e-3)
+        found.append(sol)
+    np.testing.assert_allclose(found[0].q, found[1].q, atol=1e-12)
+    c, s = np.cos(0.7), np.sin(0.7)
+    turned = found[0].friction[:, 0] @ np.array([[c, s], [-s, c]]).T
+    np.testing.assert_allclose(found[1].friction[:, 0], turned, atol=1e-12)
+
+
+def test_no_friction_and_endless_friction():
+    start = [0.0, 0.0, 0.5], [1.0, 2.0, 0.0]
+    for scheme in (carom.Moreau(), carom.Maury()):
+        plain = carom.System(
+            force=Weight(jnp.array([0.0, 0.0, -G])), gap=lambda t, q: q[2], restitution=0.5
+        )
+        without = carom.solve(plain, scheme, *start, t1=2.0, dt=1e-2)
+        zero = carom.solve(in_space(0.0, 0.5), scheme, *start, t1=2.0, dt=1e-2)
+        np.testing.assert_allclose(zero.q, without.q, atol=1e-13)
+        endless = carom.solve(in_space(1e3, 0.5), scheme, *start, t1=2.0, dt=1e-2)
+        first = int(np.argmax(endless.impulse[:, 0] > 0.0))
+        np.testing.assert_allclose(endless.v[first:, :2], 0.0, atol=1e-12)
+
+
+def test_other_coordinates_give_the_same_motion():
+    """A linear change of coordinates, M and all: step by step."""
+    T = np.array([[1.0, 0.3], [-0.4, 0.8]])
+    x0, v0 = np.array([0.0, 0.4]), np.array([1.0, 0.0])
+    for scheme, e in ((carom.Moreau(), 0.4), (carom.Maury(), 0.0)):
+        straight = block(0.5, 0.3, e)
+        skew = carom.System(
+            mass=T.T @ T,
+            force=lambda t, q, v: T.T @ (G * jnp.array([jnp.sin(0.5), -jnp.cos(0.5)])),
+            gap=lambda t, q: (T @ q)[1],
+            slip=lambda t, q, v: (T @ v)[0],
+            friction=0.3,
+            restitution=e,
+        )
+        a = carom.solve(straight, scheme, x0, v0, t1=1.0, dt=1e-2)
+        b = carom.solve(
+            skew, scheme, np.linalg.solve(T, x0), np.linalg.solve(T, v0), t1=1.0, dt=1e-2
+        )
+        np.testing.assert_allclose(b.q @ T.T, a.q, atol=1e-9)
+
+
+def test_batches():
+    mus = jnp.linspace(0.0, 1.0, 5)
+    run = jax.jit(
+        jax.vmap(
+            lambda mu: carom.solve(
+                block(0.5, mu), carom.Moreau(), [0.0, 0.0], [0.0, 0.0], t1=1.0, dt=1e-2
+            )
+        )
+    )
+    sols = run(mus)
+    for k, mu in enumerate(mus):
+        one = carom.solve(block(0.5, mu), carom.Moreau(), [0.0, 0.0], [0.0, 0.0], t1=1.0, dt=1e-2)
+        np.testing.assert_allclose(sols[k].q, one.q, atol=1e-14)
+        np.testing.assert_allclose(sols[k].friction, one.friction, atol=1e-14)
+    assert not run(mus - 0.5).ok  # a negative coefficient is a status
+
+
+# The law.
+
+
+def random_contacts(rng, p, m, d, mus):
+    """Rows with a strictly admissible velocity, so that a solution exists."""
+    H, v = rng.normal(size=(p, m, d)), rng.normal(size=d)
+    b = -H @ v
+    b[:, 0] += rng.uniform(0.01, 0.5, size=p)
+    return H, b, rng.choice(mus, size=p)
+
+
+def faults(u, r, mu):
+    """Of open, stick or slip, contact by contact."""
+    n, t = u[:, 0], np.linalg.norm(u[:, 1:], axis=1)
+    lam, push = r[:, 0], np.linalg.norm(r[:, 1:], axis=1)
+    power = np.sum(u[:, 1:] * r[:, 1:], axis=1) + mu * lam * t  # 0 where it slips, or sticks
+    return np.max(
+        np.abs(
+            [np.minimum(n, 0), np.minimum(lam, 0), n * lam, np.maximum(push - mu * lam, 0), power]
+        )
+    )
+
+
+@pytest.mark.parametrize(("p", "m", "d"), [(1, 2, 3), (1, 3, 3), (2, 2, 4), (3, 3, 9)])
+def test_the_law_from_its_definition(p, m, d):
+    solve = jax.jit(
+        lambda H, b, mu: coulomb(metric_of(None), jnp.zeros(d), H, b, mu, jnp.ones(p, bool))
+    )
+    rng = np.random.default_rng(p)
+    for _ in range(200):
+        H, b, mu = random_contacts(rng, p, m, d, [0.0, 0.2, 0.5, 1.0])
+        found = solve(H, b, mu)
+        if found.status == carom.Status.unconverged:
+            assert found.residual > 1e-9
+            continue
+        u, r = b + H @ found.point, np.asarray(found.multipliers)
+        np.testing.assert_allclose(found.point, np.einsum("iad,ia->d", H, r), atol=1e-10)
+        assert faults(u, r, mu) < 1e-9 * (1 + np.max(np.abs(r))) ** 2
+
+
+def socp(H, b, mu):
+    """argmin 1/2 |x|^2 with H x + b in K*, by Clarabel."""
+    p, m, d = H.shape
+    rows = np.concatenate([H[i] * np.array([1.0, *[mu[i]] * (m - 1)])[:, None] for i in range(p)])
+    right = np.concatenate([b[i] * np.array([1.0, *[mu[i]] * (m - 1)]) for i in range(p)])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    cones = [clarabel.SecondOrderConeT(m)] * p
+    solver = clarabel.DefaultSolver(
+        sparse.eye(d, format="csc"), np.zeros(d), sparse.csc_matrix(-rows), right, cones, settings
+    )
+    return np.array(solver.solve().x)
+
+
+def test_it_is_the_projection_with_its_own_shift():
+    """De Saxce: with s = mu |u_t| held fixed the answer is the nearest point of a convex set."""
+    rng = np.random.default_rng(3)
+    for p, m, d in ((1, 3, 3), (2, 3, 6), (3, 3, 9), (4, 3, 6)):
+        solve = jax.jit(
+            lambda H, b, mu, p=p, d=d: coulomb(
+                metric_of(None), jnp.zeros(d), H, b, mu, jnp.ones(p, bool)
+            )
+        )
+        for _ in range(10):
+            H, b, mu = random_contacts(rng, p, m, d, [0.2, 0.5])
+            found = solve(H, b, mu)
+            assert found.status == carom.Status.ok
+            u = b + H @ found.point
+            shifted = b.copy()
+            shifted[:, 0] += mu * np.linalg.norm(u[:, 1:], axis=1)
+            x, y = np.asarray(found.point), socp(H, shifted, mu)
+            inside = shifted + H @ x
+            assert np.all(inside[:, 0] >= mu * np.linalg.norm(inside[:, 1:], axis=1) - 1e-9)
+            assert x @ x <= y @ y + 1e-8  # the nearest of the set, which y is in
+
+
+def test_no_energy_is_gained_with_one_restitution():
+    """At impacts of several contacts with one e and friction, over random masses and rows."""
+    rng = np.random.default_rng(5)
+
+    @jax.jit
+    def struck(M, H, v, e, mu):
+        b = (e * H[:, 0] @ v)[:, None] * jnp.array([1.0, 0.0, 0.0])
+        return coulomb(metric_of(M), v, H, b, mu, jnp.ones(3, bool))
+
+    worst = -np.inf
+    for _ in range(200):
+        L, H, v = rng.normal(size=(6, 6)), rng.normal(size=(3, 3, 6)), rng.normal(size=6)
+        M = L @ L.T + 0.3 * np.eye(6)
+        found = struck(M, H, v, 0.0, rng.choice([0.1, 0.5], size=3))
+        if found.status == carom.Status.ok:
+            after, before = found.point @ M @ found.point, v @ M @ v
+            worst = max(worst, (after - before) / before)
+    assert worst < 1e-12
+
+
+# Joints.
+
+
+def pendulum():
+    return carom.System(
+        force=Weight(jnp.array([0.0, -G])), joint=lambda t, q: jnp.sqrt(q @ q) - 1.0
+    )
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [carom.Moreau(), carom.Maury(), carom.PaoliSchatzman()],
+    ids=lambda s: type(s).__name__,
+)
+def test_a_pendulum_by_a_joint(scheme):
+    angle = carom.Lagrangian(potential=lambda q: -G * jnp.cos(q[0]), gap=lambda t, q: q + 10.0)
+    t = carom.solve(angle, carom.EventDriven(), [1.0], [0.0], t1=2.0, dt=0.5).q[-1, 0]
+    exact, errors, drift = np.array([np.sin(t), -np.cos(t)]), [], []
+    start = [np.sin(1.0), -np.cos(1.0)], [0.0, 0.0]
+    for dt in (4e-3, 1e-3):
+        sol = carom.solve(pendulum(), scheme, *start, t1=2.0, dt=dt)
+        errors.append(np.max(np.abs(sol.q[-1] - exact)))
+        drift.append(np.max(np.abs(np.linalg.norm(sol.q, axis=1) - 1.0)))
+        assert sol.joint_impulse.shape == (len(sol), 1)
+    assert first_order(errors)
+    assert drift[1] < 1.1 * drift[0] / 16 + 1e-15  # second order: it is made good in each step
+
+
+def test_a_joint_pulls_with_its_weight():
+    sol = carom.solve(pendulum(), carom.Moreau(), [0.0, -1.0], [0.0, 0.0], t1=1.0, dt=1e-2)
+    np.testing.assert_allclose(sol.joint_impulse[1:, 0], -G * 1e-2, rtol=1e-9)
+    np.testing.assert_allclose(sol.q[-1], [0.0, -1.0], atol=1e-14)
+
+
+def test_redundant_joints_and_an_impact():
+    """The same joint three times, and a wall: as if it were there once."""
+
+    def swing(joint):
+        return carom.System(
+            force=Weight(jnp.array([0.0, -G])),
+            joint=joint,
+            gap=lambda t, q: q[0] + 0.1,
+            restitution=0.6,
+        )
+
+    once = swing(lambda t, q: jnp.sqrt(q @ q) - 1.0)
+    thrice = swing(lambda t, q: jnp.stack([jnp.sqrt(q @ q) - 1.0, q @ q - 1.0, 1.0 - q @ q]))
+    start = [np.sin(1.0), -np.cos(1.0)], [0.0, 0.0]
+    for scheme in (carom.Moreau(), carom.Maury()):
+        a = carom.solve(once, scheme, *start, t1=2.0, dt=1e-3)
+        b = carom.solve(thrice, scheme, *start, t1=2.0, dt=1e-3)
+        assert len(a.impacts) == len(b.impacts) >= 2
+        np.testing.assert_allclose(a.q, b.q, atol=2e-5)  # q @ q - 1 bends otherwise, by O(dt^2)
+
+
+# What is refused, and how.
+
+
+@pytest.mark.parametrize("scheme", [carom.PaoliSchatzman(), carom.Penalty(lam=1e-4)])
+def test_schemes_without_a_law_of_friction(scheme):
+    with pytest.raises(carom.errors.FrictionError, match="Moreau or Maury"):
+        carom.solve(block(0.1, 0.3), scheme, [0.0, 0.0], [0.0, 0.0], t1=1.0, dt=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"friction": 0.3}, "slip"),
+        ({"friction": -0.3, "slip": along}, "-0.3"),
+        ({"friction": "much", "slip": along}, "much"),
+        ({"slip": along}, "without friction"),
+        ({"friction": [[0.3]], "slip": along}, "shape"),
+    ],
+)
+def test_input_that_makes_no_sense(options, words):
+    with pytest.raises(carom.errors.FrictionError, match=words):
+        carom.System(force=Weight(jnp.zeros(2)), gap=floor, **options)
+
+
+def test_slip_must_be_affine():
+    system = carom.System(
+        force=Weight(jnp.array([0.0, -G])), gap=floor, slip=lambda t, q, v: abs(v[0]), friction=0.3
+    )
+    with pytest.raises(carom.errors.FrictionError, match="affine"):
+        carom.solve(system, carom.Moreau(), [0.0, 0.0], [1.0, 0.0], t1=1.0, dt=0.1)
+
+
+def test_slip_of_the_wrong_shape():
+    system = carom.System(
+        force=Weight(jnp.array([0.0, -G])), gap=floor, slip=lambda t, q, v: jnp.zeros(3), friction=1
+    )
+    with pytest.raises(carom.errors.ShapeError, match="slip returns shape"):
+        carom.solve(system, carom.Moreau(), [0.0, 0.0], [1.0, 0.0], t1=1.0, dt=0.1)
