@@ -369,7 +369,7 @@ def memory(name):
 def run(steps):
     return carom.solve(
         system_run.oscillator(), carom.Moreau(), [0.1], [0.5], t1=40.0, dt=40.0 / steps,
-        record=carom.Record(sys.argv[1]),
+        record=carom.Record(sys.argv[1], overwrite=True),
     )
 
 def peak(steps):

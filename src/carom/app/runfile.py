@@ -123,13 +123,13 @@ def from_text(path: Path, text: str, given: dict) -> RunPlan:
     t0 = file.number(found, "t0", getattr(problem, "t0", 0.0))
     t1 = file.number(found, "t1", found.get("natural_t1", getattr(problem, "t1", None)))
     dt = file.number(found, "dt", found.get("natural_dt"))
-    every = found.get("every")
-    if found.get("interval") is not None:
-        every = max(1, round(file.number(found, "interval", None) / dt))
-    if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
-        raise file.error("every", f"is {every!r}; it must be a whole number of steps, 1 or more")
     if not dt > 0.0:
         raise file.error("dt", f"is {dt:g}; it must be positive")
+    every = found.get("every")
+    if found.get("interval") is not None:
+        every = max(1, round(min(file.number(found, "interval", None) / dt, 1e15)))
+    if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        raise file.error("every", f"is {every!r}; it must be a whole number of steps, 1 or more")
     if not t1 > t0:
         raise file.error("t1", f"is {t1:g}; it must be after t0 = {t0:g}")
     if (t1 - t0) / dt > 1e12:

@@ -15,7 +15,6 @@ after another, time first: in that instant other readers find NaN where a variab
 import io
 import json
 import os
-import struct
 import uuid
 from typing import Any
 
@@ -26,7 +25,16 @@ import numpy as np
 
 from carom.errors import CaromError, RecordError
 from carom.io.growing import Column, GrowingFile, create
-from carom.io.recording import SLOT_HEAD, check_same, hashes, lost_end, newest, said, slot
+from carom.io.recording import (
+    SLOT_HEAD,
+    check_same,
+    hashes,
+    lost_end,
+    newest,
+    read_from,
+    said,
+    slot,
+)
 from carom.results.impacts import COLUMNS, ImpactLog, listed
 from carom.results.solution import AXES, STATS, End, Motion, Origin, Stats, scheme_text
 from carom.run.loop import EVENT_FIELDS
@@ -71,7 +79,7 @@ class Recording:
     def resume(path, pieces) -> "Recording | None":
         """An old file of the same run, which puts ``pieces`` where it was; None: from the start."""
         layout = _Layout(pieces)
-        with open_file(path) as h5:
+        with read_from(path), open_file(path) as h5:
             check_same(path, settings_of(h5)["parts"], _parts(pieces))
             layout.columns = [_column_of(h5, c.name) for c in layout.columns]
             state, number = newest(h5["carom/checkpoint"], int(h5["carom"].attrs["pieces"]))
@@ -298,7 +306,9 @@ def is_recording(path) -> bool:
     try:
         with _opened(_mended(os.fspath(path))) as h5:
             return "carom/checkpoint" in h5 and "time" in h5
-    except (OSError, KeyError):
+    except RecordError:
+        raise
+    except Exception:  # what HDF5 makes of a damaged file
         return False
 
 
@@ -343,7 +353,7 @@ def _mended(path: str) -> str:
     try:
         _cut_back(path, size)
         return path
-    except (OSError, KeyError, RuntimeError, struct.error):
+    except Exception:
         os.truncate(path, size)
         raise RecordError(
             f"{path!r} was cut off before its first record: nothing is left"
@@ -385,7 +395,7 @@ class RecordedSolution(Motion):
 
     def __init__(self, path, scheme=None, system=None):
         self.path = os.fspath(path)
-        with open_file(path) as h5:
+        with read_from(path), open_file(path) as h5:
             self.settings = settings_of(h5)
             self._count = records_of(h5)
             self.dt = float(h5.attrs["dt"])
@@ -422,7 +432,7 @@ class RecordedSolution(Motion):
     def __getattr__(self, name):
         if name not in _READ:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-        with open_file(self.path) as h5:
+        with read_from(self.path), open_file(self.path) as h5:
             if settings_of(h5)["run"] != self.settings["run"]:
                 raise RecordError(f"{self.path!r} was written anew since it was opened")
             value = _impacts(h5) if name == "_table" else self._read(h5, name)

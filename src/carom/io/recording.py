@@ -5,6 +5,7 @@ slots in turn, under the number of the piece; the counter of the file is raised 
 stops the writer, a slot whose number is below the counter holds a state whose rows are all there.
 """
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -13,11 +14,12 @@ import zlib
 
 import numpy as np
 
-from carom.errors import RecordError
+from carom.errors import CaromError, RecordError
 
 _SLOT = struct.Struct("<8sqqI")  # mark, piece, length, checksum
 _MARK = b"carom ck"
 SLOT_HEAD = _SLOT.size
+_LOST = 1000  # sizes: a file that says it was larger is damaged, not cut off
 
 
 class said:
@@ -43,6 +45,20 @@ class said:
             text += f". The {self.intact} records before are intact"
             remedy += ", and go on with Record(path, resume=True) or `carom run --resume FILE`"
         raise RecordError(f"{text}; {remedy}") from problem
+
+
+@contextlib.contextmanager
+def read_from(path):
+    """Whatever goes wrong in reading a file, as a message that names it."""
+    try:
+        yield
+    except CaromError:
+        raise
+    except Exception as problem:
+        raise RecordError(
+            f"{os.fspath(path)!r} is not a result saved by carom, or is damaged: "
+            f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+        ) from problem
 
 
 def slot(piece: int, data: bytes) -> bytes:
@@ -92,7 +108,7 @@ def lost_end(path: str) -> int | None:
     if head[:9] != b"\x89HDF\r\n\x1a\n\0" or len(head) < 48:
         return None  # not a file of ours
     (end,) = struct.unpack_from("<Q", head, 40)
-    if size >= end:
+    if size >= end or end > _LOST * size + 2**30:
         return None
     os.truncate(path, end)
     return size

@@ -25,7 +25,16 @@ import numpy as np
 
 from carom.errors import RecordError
 from carom.io.growing import Column, GrowingFile, create
-from carom.io.recording import SLOT_HEAD, check_same, hashes, lost_end, newest, said, slot
+from carom.io.recording import (
+    SLOT_HEAD,
+    check_same,
+    hashes,
+    lost_end,
+    newest,
+    read_from,
+    said,
+    slot,
+)
 from carom.schemes.named import scheme_of_text
 from carom.status import NAMES, Status, name_of
 from carom.worlds.spheres import checkpoint
@@ -98,7 +107,7 @@ class Recording:
     def resume(path, world, scheme, t0: float, steps: int, at) -> tuple["Recording", bytes]:
         """An old file of the same run, and the state it can go on from (empty: from the start)."""
         layout = _Layout(world.pile, len(at))
-        with open_file(path) as h5:
+        with read_from(path), open_file(path) as h5:
             before = json.loads(h5["carom"].attrs["settings"])["parts"]
             state, count = _newest(h5)
             rows = h5["carom/frames"][:count]
@@ -343,11 +352,15 @@ def open_file(path) -> Any:
     if not os.path.exists(name):
         raise RecordError(f"there is no file {name!r}")
     try:
-        _mend(name)
-        file: Any = h5py.File(name, "r", locking=False)
-    except OSError as problem:
-        raise RecordError(f"{name!r} cannot be read as HDF5: {problem}") from None
-    if "carom/frames" not in file or "VTKHDF/Steps" not in file:
+        with read_from(path):
+            _mend(name)
+            file: Any = h5py.File(name, "r", locking=False)
+            ours = "carom/frames" in file and "VTKHDF/Steps" in file
+    except RecordError as problem:
+        if isinstance(problem.__cause__, OSError):
+            raise RecordError(f"{name!r} cannot be read as HDF5: {problem.__cause__}") from None
+        raise
+    if not ours:
         file.close()
         raise RecordError(f"{name!r} is not a recording of spheres made by carom")
     return file
@@ -355,8 +368,17 @@ def open_file(path) -> Any:
 
 def _mend(path: str) -> None:
     """Cut a file that lost its end back to the records that are whole."""
-    if lost_end(path) is None:
+    size = lost_end(path)
+    if size is None:
         return
+    try:
+        _cut_back(path)
+    except BaseException:
+        os.truncate(path, size)
+        raise
+
+
+def _cut_back(path: str) -> None:
     h5: Any = h5py.File(path, "r", locking=False)
     with h5:
         if "carom/frames" not in h5:
@@ -417,6 +439,14 @@ class Reader:
         """``empty``: whether a file without a record will do."""
         self.path = os.fspath(path)
         self.h5: Any = open_file(path)
+        try:
+            with read_from(path):
+                self._read_heads(empty)
+        except BaseException:
+            self.h5.close()
+            raise
+
+    def _read_heads(self, empty):
         self.settings = json.loads(self.h5["carom"].attrs["settings"])
         self.N = int(self.h5["VTKHDF/NumberOfPoints"][0])
         self.dimension = int(self.h5["carom/pile"].attrs["dimension"])
@@ -470,7 +500,7 @@ class RecordedSpheres(SpheresSolution):
     """A motion of spheres whose records are in a file; an array is read when it is first used."""
 
     def __init__(self, path, pile: Spheres | None = None, scheme=None):
-        with Reader(path) as file:
+        with read_from(path), Reader(path) as file:
             rows: Any = file.frames
             settings = file.settings
             self.pile = file.pile() if pile is None else pile
@@ -499,7 +529,7 @@ class RecordedSpheres(SpheresSolution):
     def __getattr__(self, name):
         if name not in _READ:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-        with Reader(self.path) as file:
+        with read_from(self.path), Reader(self.path) as file:
             value = _READ[name](self, file)
         setattr(self, name, value)
         return value

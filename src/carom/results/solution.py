@@ -274,6 +274,13 @@ def load(path: str | os.PathLike, *, pile=None) -> Any:
     A recording made as a run went too, whole or as far as it got; ``pile`` is needed where Spheres
     have functions (walls or radii that move, a force).
     """
+    from carom.io.recording import read_from
+
+    with read_from(path):
+        return _loaded(path, pile)
+
+
+def _loaded(path, pile) -> Any:
     if str(path).endswith(".vtkhdf"):
         from carom.io.vtkhdf import RecordedSpheres
 
@@ -282,8 +289,11 @@ def load(path: str | os.PathLike, *, pile=None) -> Any:
 
     if is_recording(path):
         return RecordedSolution(path)
+    import h5py
     import xarray
 
+    with h5py.File(path, "r"):  # what is no HDF5 is said here, and not by three packages
+        pass
     with xarray.open_dataset(path, engine="h5netcdf") as data:
         data.load()
     missing = {"q", "v", "gap", "status"} - set(data.variables)

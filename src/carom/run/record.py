@@ -106,7 +106,7 @@ def _whole(value) -> bool:
 def _times(values) -> np.ndarray:
     try:
         return np.ravel(np.asarray(values, float))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TimeError(f"record times must be numbers; got {values!r}") from None
 
 

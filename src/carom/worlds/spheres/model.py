@@ -180,7 +180,7 @@ def _velocity(value, N, d):
 def _gravity(value, d):
     found = _vectors("gravity", value, (d,))
     if value is not None and np.shape(value) != (d,) and np.any(found):
-        example = (0.0,) * (d - 1) + (float(np.ravel(value)[0]),)
+        example = (0.0,) * (d - 1) + (float(np.ravel(found)[0]),)
         raise errors.ShapeError(
             f"gravity is {value!r}; it must be a vector of {d} numbers, such as {example}"
         )
@@ -231,7 +231,10 @@ def _period(periodic, d):
     if periodic is None:
         return np.zeros(d)
     told = f"periodic is {periodic!r}; give one period per direction, None where there is none"
-    given = list(periodic) if isinstance(periodic, list | tuple | np.ndarray) else [periodic] * d
+    several = isinstance(periodic, list | tuple) or (
+        isinstance(periodic, np.ndarray) and periodic.ndim > 0
+    )
+    given = list(periodic) if several else [periodic] * d
     if len(given) != d or any(isinstance(p, list | tuple | np.ndarray) for p in given):
         raise errors.ShapeError(told)
     found = numbers([0.0 if p is None else p for p in given], "periodic")
