@@ -13,6 +13,14 @@ The pseudo-inverse P of the rows in the working set is carried and updated by Gr
 products of vectors only, so no factorisation enters a compiled loop and the condition of the rows
 is not squared, as it would be with G M^-1 G^T.  The derivative is that of (2) with the same rows
 tight.
+
+Rows that are nearly opposite can make a working set in which digits are lost.  Where the residual
+of (2) shows it, the dual is solved again by the proximal point method,
+
+    lam_{k+1} = argmin 1/2 lam^T (N N^T + s_k^2) lam + (c - s_k^2 lam_k) lam,   lam >= 0      (3)
+
+each time with the same active-set method on the rows [n_i, s_k e_i], which are independent, and
+s_k falling; it tends to multipliers that are no larger than they must be.
 """
 
 import equinox as eqx
@@ -28,12 +36,17 @@ from carom.status import Status, failing, first_failure
 # A row is violated when its slack is below minus this times its own scale |G||x| + |b|; some
 # hundred units of rounding, and ten times below the residual promised to callers.
 _SLACK = 1e-13
+# A contradiction within this many times the size of the data is one.
+_REACH = 1e3
 # A unit row closer than this to the span of the working rows is in the span.
 _DEPENDENT = 1e-11
 
 
 # A residual above this is not called ok, whatever the iteration thinks.
 _UNCONVERGED = 1e-9
+# One above this is worth (3), at most so many times.
+_CARE = 1e-13
+_PROXIMAL, _LEAST = 24, 1e-8  # and s_k
 
 
 class Projection(eqx.Module):
@@ -74,7 +87,7 @@ def project(
         point, lam, iterations, status = _one_row(mass, target, G, b, active)
     else:
         data = jax.lax.stop_gradient((mass, target, G, b))
-        point, lam, iterations, status = _goldfarb_idnani(*data, active)
+        point, lam, iterations, status = _several_rows(*data, active)
         point, lam = derivative_of(_equality(mass, target, G, b, lam > 0.0), (point, lam))
     data = jnp.sum(jnp.where(active, b + jnp.sum(G, axis=1), 0.0))
     finite = jnp.isfinite(jnp.sum(point)) & jnp.isfinite(data)
@@ -88,9 +101,10 @@ def project(
 def kkt_residual(metric, target, G, b, active, x, lam) -> Array:
     """The largest violation of (2), each clause relative to the size of its own terms."""
     Mx, Mt, reaction = metric.apply(x), metric.apply(target), product(G.T, lam)
-    balance = jnp.max(jnp.abs(Mx - Mt - reaction))
-    balance_scale = jnp.max(jnp.abs(Mx) + jnp.abs(Mt) + product(jnp.abs(G).T, jnp.abs(lam)))
-    size = jnp.max(jnp.abs(G), axis=1) * jnp.sum(jnp.abs(x) + jnp.abs(target)) + jnp.abs(b)
+    length = jnp.sqrt(jnp.sum(G * G, axis=1))
+    balance = _norm(Mx - Mt - reaction)
+    balance_scale = _norm(Mx) + _norm(Mt) + jnp.sum(length * jnp.abs(lam))
+    size = length * (_norm(x) + _norm(target)) + jnp.abs(b)
     slack = (product(G, x) + b) / jnp.maximum(size, _TINY)
     slack = jnp.where(active, slack, 0.0)
     gap_or_push = jnp.where(lam > 0.0, jnp.abs(slack), jnp.maximum(-slack, 0.0))
@@ -129,6 +143,58 @@ def _equality(metric, target, G, b, tight):
     return target + metric.lift(product(N.T, lam)), lam
 
 
+def _several_rows(metric, target, G, b, active):
+    """Point, multipliers, iterations, status; the status of what is solved follows from (2)."""
+    rows = metric.whiten(G)
+    length = jnp.sqrt(jnp.sum(rows * rows, axis=1))
+    length = jnp.where(length > 0.0, length, 1.0)
+    N = rows / length[:, None]
+    c = (product(G, target) + b) / length
+    # (p,) the size of the terms that cancel in a slack: |target|_M + |b_i|, unit rows
+    size = jnp.sqrt(jnp.sum(target * metric.apply(target))) + jnp.abs(b) / length
+
+    def answer(y, lam):
+        x, lam = target + metric.lift(y), lam / length
+        return x, lam, kkt_residual(metric, target, G, b, active, x, lam)
+
+    w = _active_set(N, c, size, active)
+    found = _Answer(*answer(*_refined(w, N, c)), w.lam, w.iterations, jnp.array(0))
+
+    def unfinished(a):
+        return ~(a.residual <= _CARE) & (a.again < _PROXIMAL) & ~w.infeasible
+
+    def turn(a):  # (3)
+        s = jnp.maximum(10.0 ** (-1.0 - 0.5 * a.again), _LEAST)
+        wide = jnp.sqrt(1.0 + s * s)
+        held = jnp.where(a.again > 0, a.held, 0.0)
+        beside = jnp.concatenate([N, s * jnp.eye(len(c))], axis=1) / wide
+        w = _active_set(beside, (c - s * s * held) / wide, size, active)
+        y, lam = _refined(w, beside, (c - s * s * held) / wide)
+        lam = lam / wide
+        new = answer(y[: N.shape[1]], lam)
+        better = ~(new[2] >= a.residual)
+        point, push, residual = (jnp.where(better, x, y) for x, y in zip(new, a.best, strict=True))
+        return _Answer(point, push, residual, lam, a.turns + w.iterations, a.again + 1)
+
+    found = jax.lax.while_loop(unfinished, turn, found)
+    return found.point, found.push, found.turns, failing(w.infeasible, Status.infeasible)
+
+
+class _Answer(eqx.Module):
+    """The best so far, and where (3) stands."""
+
+    point: Array
+    push: Array
+    residual: Array
+    held: Array  # (p,) lam_k of the unit rows
+    turns: Array
+    again: Array  # () int, k
+
+    @property
+    def best(self):
+        return self.point, self.push, self.residual
+
+
 class _Working(eqx.Module):
     """The dual active set: lam >= 0 with zero slack on the rows of ``inside``."""
 
@@ -143,15 +209,9 @@ class _Working(eqx.Module):
     infeasible: Array
 
 
-def _goldfarb_idnani(metric, target, G, b, active):
-    p = b.shape[0]
-    rows = metric.whiten(G)
-    length = jnp.sqrt(jnp.sum(rows * rows, axis=1))
-    length = jnp.where(length > 0.0, length, 1.0)
-    N = rows / length[:, None]
-    c = (product(G, target) + b) / length
-    # (p,) the size of the terms that cancel in a slack: |target|_M + |b_i|, unit rows
-    data_scale = jnp.sqrt(jnp.sum(target * metric.apply(target))) + jnp.abs(b) / length
+def _active_set(N, c, data_scale, active) -> _Working:
+    """min 1/2 |y|^2 with n_i y + c_i >= 0, by Goldfarb and Idnani."""
+    p = c.shape[0]
 
     def slack_of(y):
         return jnp.where(active, product(N, y) + c, jnp.inf)
@@ -179,10 +239,14 @@ def _goldfarb_idnani(metric, target, G, b, active):
         # n_j = sum r_i n_i with r <= 0: slack j is the same for all y with the working slacks zero,
         # so it is a contradiction, or the rounding of the sum that makes it.
         blocked = ~jnp.isfinite(dual_step) & ~independent
+        # y = (1, -r) >= 0 is Farkas' proof: 0 <= y . (N x + c) = z . x + y . c wherever x is
+        # admissible, so y . c < 0 leaves none within the reach, whatever was lost on the way.
         size = _norm(w.y)
+        reach = _REACH * (jnp.max(data_scale) + size)
         rounding = _SLACK * (data_scale[j] + size + jnp.sum(jnp.abs(r) * (data_scale + size)))
-        rounding = rounding + jnp.sqrt(z2) * size
-        infeasible = blocked & (w.slack[j] < -rounding)
+        proof = c[j] - jnp.sum(jnp.where(w.inside, r * c, 0.0))
+        lost = jnp.sqrt(z2) + jnp.sum(jnp.where(w.inside, jnp.maximum(r, 0.0), 0.0))
+        infeasible = blocked & (proof < -rounding - lost * reach)
         settles = blocked & ~infeasible
         step = jnp.where(blocked, 0.0, jnp.minimum(dual_step, primal_step))
         enters = independent & (primal_step <= dual_step)
@@ -216,22 +280,16 @@ def _goldfarb_idnani(metric, target, G, b, active):
     limit = 20 * p + 20
     w = _Working(
         lam=jnp.zeros(p),
-        y=jnp.zeros_like(target),
+        y=jnp.zeros_like(N[0]),
         inside=jnp.zeros(p, bool),
         P=jnp.zeros_like(N),
         settled=jnp.zeros(p, bool),
         entering=jnp.array(-1),
-        slack=slack_of(jnp.zeros_like(target)),
+        slack=slack_of(jnp.zeros_like(N[0])),
         iterations=jnp.array(0),
         infeasible=jnp.array(False),
     )
-    w = jax.lax.while_loop(unfinished, turn, w)
-    y, lam = _refined(w, N, c)
-    status = first_failure(
-        failing(w.infeasible, Status.infeasible),
-        failing(unfinished(eqx.tree_at(lambda w: w.iterations, w, 0)), Status.unconverged),
-    )
-    return target + metric.lift(y), lam / length, w.iterations, status
+    return jax.lax.while_loop(unfinished, turn, w)
 
 
 def _split(N, P, n):
