@@ -44,6 +44,8 @@ class System(eqx.Module):
         contact, affine in v.
     joint
         ``joint(t, q) -> (k,)`` or a scalar that stays zero.  None: no joint.
+    law
+        ``law(e, mu, joints, size) -> carom.law.Law``, a law of your own.  None: Coulomb's.
     """
 
     force: Callable
@@ -53,6 +55,7 @@ class System(eqx.Module):
     friction: Array | None  # () or (p,)
     slip: Callable | None
     joint: Callable | None
+    own_law: Callable | None
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class System(eqx.Module):
         friction=None,
         slip=None,
         joint=None,
+        law=None,
     ):
         if not callable(force):
             raise ShapeError(f"force must be a function of (t, q, v), not {force!r}")
@@ -77,6 +81,7 @@ class System(eqx.Module):
                 raise ShapeError(f"{name} must be a function of {shape}, not {given!r}")
         self.slip, self.joint = _hashable(slip), _hashable(joint)
         self.friction = _checked_friction(friction, slip, gap)
+        self.own_law = law
 
     # What a scheme asks of its world.
 
@@ -157,6 +162,8 @@ class System(eqx.Module):
         if self.friction is None:
             return Restitution(e, joints)
         mu = jnp.pad(jnp.broadcast_to(self.friction, (gaps,)), (0, joints))
+        if self.own_law is not None:
+            return self.own_law(e, mu, joints, size)
         return Coulomb(e, mu, size == 2, joints)
 
     def force_uses_velocity(self, q: Array) -> bool:

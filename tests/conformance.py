@@ -1,0 +1,93 @@
+"""What every implementation of a contract (carom/contracts.py) must satisfy: identities."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from carom import contracts
+from carom.schemes.scheme import Report, State
+from carom.status import Status, is_ok
+
+
+def conforming_metric(metric, v):
+    """M^-1 M = 1, symmetric, positive."""
+    assert isinstance(metric, contracts.Metric)
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=np.shape(v)) for _ in range(2))
+    np.testing.assert_allclose(metric.solve(metric.apply(x)), x, rtol=1e-9, atol=1e-12)
+    assert np.sum(x * metric.apply(y)) == np.float64(np.sum(y * metric.apply(x))) or np.isclose(
+        np.sum(x * metric.apply(y)), np.sum(y * metric.apply(x)), rtol=1e-12
+    )
+    assert np.sum(x * metric.apply(x)) > 0.0
+
+
+def conforming_law(law, p, seed=0):
+    """onto is the nearest point of a cone: idempotent, positively homogeneous, and Moreau's."""
+    m, rng = law.size, np.random.default_rng(seed)
+    for _ in range(20):
+        x, y = rng.normal(size=(p, m)), rng.normal(size=(p, m))
+        a, b = np.asarray(law.onto(jnp.asarray(x))), np.asarray(law.onto(jnp.asarray(y)))
+        np.testing.assert_allclose(law.onto(jnp.asarray(a)), a, atol=1e-12)
+        np.testing.assert_allclose(law.onto(jnp.asarray(3.0 * x)), 3.0 * a, atol=1e-12)
+        np.testing.assert_allclose(np.sum(a * (x - a), axis=1), 0.0, atol=1e-12)  # x - a in -K*
+        assert np.all(np.sum(b * (x - a), axis=1) <= 1e-12)
+    rate, before = rng.normal(size=(p, m)), rng.normal(size=(p, m))
+    b = np.asarray(law.shift(jnp.asarray(rate), jnp.asarray(before)))
+    np.testing.assert_allclose(b[:, 0], rate[:, 0] + np.asarray(law.e) * before[:, 0])
+    np.testing.assert_allclose(b[:, 1:], rate[:, 1:])
+
+
+def conforming_contacts(contacts, v):
+    """Shapes, and that velocities are affine in v."""
+    assert isinstance(contacts, contracts.Contacts)
+    p, m = np.shape(contacts.rate)
+    assert np.shape(contacts.gap) == (p,)
+    assert contacts.law.size == m
+    w = np.asarray(contacts.velocity(v))
+    assert w.shape == (p, m)
+    still = np.asarray(contacts.velocity(0.0 * v))
+    np.testing.assert_allclose(still, contacts.rate, atol=1e-12)
+    np.testing.assert_allclose(contacts.velocity(2.0 * v) - still, 2.0 * (w - still), atol=1e-9)
+    assert np.shape(contacts.closed()) == (p,)
+    assert np.shape(contacts.ahead(0.1)) == np.shape(contacts.bounced(w, 0.1)) == (p, m)
+
+
+def conforming_world(world, t, q, v):
+    """Its parts conform, nothing moves in no time, and a projection obeys its own law."""
+    assert isinstance(world, contracts.World)
+    metric, contacts = world.metric(q), world.contacts(t, q)
+    conforming_metric(metric, v)
+    conforming_contacts(contacts, v)
+    np.testing.assert_array_equal(world.moved(q, v, 0.0), q)
+    half = world.moved(world.moved(q, v, 0.05), v, 0.05)
+    np.testing.assert_allclose(half, world.moved(q, v, 0.1), atol=1e-12)  # along one velocity
+    assert np.shape(world.forces(t, q, v)) == np.shape(v)
+    before = contacts.velocity(v)
+    b = contacts.law.shift(contacts.rate, before)
+    found = world.project(metric, v, contacts, b, contacts.closed())
+    assert is_ok(found.status)
+    assert np.shape(found.multipliers) == np.shape(contacts.rate)
+    after, e = np.asarray(contacts.velocity(found.point))[:, 0], np.asarray(contacts.law.e)
+    scale = 1e-6 * (1.0 + np.max(np.abs(v)))
+    closed = np.asarray(contacts.closed())
+    assert np.all((after + e * np.asarray(before)[:, 0])[closed] >= -scale)
+    pushed = np.asarray(found.multipliers)[:, 0]
+    assert np.all(pushed[~closed] == 0.0)
+
+
+def conforming_scheme(scheme, world, t, q, v, dt):
+    """A step moves the time by dt, keeps shapes, reports (p, m), and is the same twice."""
+    assert isinstance(scheme, contracts.Scheme)
+    state = scheme.start(world, jnp.asarray(t, float), q, v, jnp.asarray(dt, float))
+    new, report = scheme.step(world, state, jnp.asarray(dt, float))
+    again, _ = scheme.step(world, state, jnp.asarray(dt, float))
+    assert isinstance(new, State)
+    assert isinstance(report, Report)
+    assert report.status == Status.ok
+    np.testing.assert_allclose(new.t, t + dt)
+    assert np.shape(new.q) == np.shape(q)
+    assert np.shape(new.v) == np.shape(v)
+    for a, b in zip(*map(jax.tree_util.tree_leaves, (new, again)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    p, m = np.shape(world.contacts(t, q).rate)
+    assert np.shape(report.impulse) == np.shape(report.before) == np.shape(report.after) == (p, m)
