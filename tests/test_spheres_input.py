@@ -274,3 +274,8 @@ def test_large_overlaps_are_no_start():
     for scheme in SCHEMES:
         with pytest.raises(errors.AdmissibilityError, match=f"{type(scheme).__name__} starts with"):
             carom.solve(pile, scheme, t1=1.0, dt=0.1)
+
+
+def test_relax_says_what_is_left():
+    with pytest.raises(errors.ConvergenceError, match=r"overlaps of 2\.00e\+00 radii are left"):
+        carom.spheres.relax(carom.Spheres([[0.0, 0.0], [0.0, 0.0]], 1.0), largest=9.0)

@@ -23,16 +23,18 @@ def relax(pile: Spheres, *, t: float = 0.0, largest: float = 0.1) -> Spheres:
     x = np.pad(pile.position, ((0, 0), (0, 3 - d)))
     with enough_for(len(pile)):
         gap = world.contacts(t, x).gap
-        worst = -np.min(gap, initial=0.0) / pile.smallest
+        worst = -np.min(gap, initial=0.0) / world.pile.smallest
         if worst > largest:
             raise ShapeError(
                 f"the largest overlap is {worst:.3g} radii, more than largest = {largest:g}: move "
                 "the spheres, or pass a larger value"
             )
         found = world.nearest(world.metric(x), t, x, tolerance=None, iterations=_TURNS)
+        left = -np.min(world.contacts(t, x + found.shift).gap, initial=0.0) / world.pile.smallest
     if found.status is not Status.ok:
         raise ConvergenceError(
-            f"overlaps of {found.residual:.2e} radii are left after {found.iterations} turns: "
-            "there may be no room for the spheres; take smaller radii or a larger box"
+            f"overlaps of {left:.2e} radii are left after {found.iterations} turns: there may be "
+            "no room for the spheres, or two have the same centre; take smaller radii, a larger "
+            "box, or move them apart"
         )
     return pile.replaced(position=(x + found.shift)[:, :d])
