@@ -15,6 +15,7 @@ from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.maury import Maury
 from carom.schemes.moreau import Moreau
+from carom.schemes.moreau_jean import MoreauJean
 from carom.schemes.paoli_schatzman import PaoliSchatzman
 from carom.schemes.penalty import Penalty
 from carom.spheres import Plane, Spheres
@@ -31,6 +32,7 @@ __all__ = [
     "Lagrangian",
     "Maury",
     "Moreau",
+    "MoreauJean",
     "PaoliSchatzman",
     "Penalty",
     "Plane",

@@ -174,16 +174,18 @@ def check_slip(system, t0: float, q0: Array) -> None:
             )
 
 
-def check_start(start, t0: float, q0: Array, allowed: Any = 0.0) -> None:
+def check_start(start, t0: float, q0: Array, allowed: Any = 0.0, *, force: bool = True) -> None:
     """Raise what is wrong with the initial data (a ``loop.Start``), most fundamental first.
 
-    ``allowed`` (p,) is by how much gaps may be negative: by what a run left at its end.
+    ``allowed`` (p,) is by how much gaps may be negative: by what a run left at its end; ``force``
+    whether the force must be finite.
     """
     if start.mass is not None:
         check_definite(np.asarray(start.mass), f"mass(q0), at q0 = {q0},")
     tolerance, gap = np.asarray(start.tolerance) + allowed, np.asarray(start.contacts.gap)
     rows = np.asarray(start.contacts.rows)[:, 0]
-    _check_finite("force", start.force, t0, q0)
+    if force:
+        _check_finite("force", start.force, t0, q0)
     _check_finite("gap", gap, t0, q0)
     if np.any(gap < -np.where(np.isfinite(tolerance), tolerance, 0.0)):
         worst = int(np.argmin(gap))

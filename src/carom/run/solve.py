@@ -177,7 +177,7 @@ def _solve_in_pieces(run, q0, v0, before, plan, record, steps, progress, throw) 
     if before is not None:  # what the run before left is let by
         left = np.maximum(-np.asarray(before.gap[-1]), 0.0)
         allowed = np.pad(left, (0, start.shape.k), constant_values=np.inf)
-    check_start(start, float(run.time(0)), q0, allowed)
+    check_start(start, float(run.time(0)), q0, allowed, force=run.scheme.at_ends)
     check_slip(run.system, float(run.time(0)), q0)
     pieces = Pieces(run, start, (q0, v0), plan, record, steps, paced=bool(record.path or progress))
     with (

@@ -1,17 +1,20 @@
 """The linearised-constraint scheme of Maury, as analysed by Bernicot and Lefebvre-Lepot."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
+import equinox as eqx
+import numpy as np
+
+from carom.errors import KindError
 from carom.schemes.scheme import Report, Scheme, State
 from carom.status import first_failure
-
-_GAUSS = (0.5 - 0.5 / 3.0**0.5, 0.5 + 0.5 / 3.0**0.5)  # the two Gauss points of [0, 1]
 
 
 class Maury(Scheme):
     """Linearised constraints (BL10, section 3), with restitution.
 
-        f  = (1/h) integral of f(s, q, v) over [t, t1]           (two Gauss points)           (1)
+        f  = (1/h) integral of f(s, q, v) over [t, t1]                                        (1)
         u  = proj( v + h M^-1 f,  { u : g_i + h grad g_i . u >= 0 for all i } ),  M = M(q)    (2)
         q1 = q + h u,         g_i and grad g_i at (t1, q)                                     (3)
         M (u - v) = h f + sum_i lam_i grad g_i,    lam_i >= 0, zero unless row i is tight     (4)
@@ -23,23 +26,46 @@ class Maury(Scheme):
 
         v1 = proj( v_free, { x : w_i(x) + e_i w_i(v_free) >= 0  where lam_i > 0 } )           (5)
 
-    with w = d_t g + grad g . x.  A gap with e_i = 0 keeps its row of (2) in (5), so that e = 0 is
-    BL10's scheme to the letter.
+    with w = d_t g + grad g . x.  A gap with e_i = 0 keeps its row of (2) in (5).
+
+    The mean (1) is taken at ``points`` Gauss points, exact for forces that are polynomials of
+    degree 2 points - 1 in time; a pulse much shorter than h / points can pass between them.  A
+    System's own ``mean(t, t1, q, v)``, (d,), takes their place: for a pulse, or a force that is
+    infinite at an instant.  Where the mean is exact, e = 0 is BL10's scheme to the letter.
     """
+
+    points: int = 2
+    mean: Callable | None = eqx.field(default=None, static=True)
 
     one_restitution: ClassVar[bool] = False
     events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = True
+    at_ends: ClassVar[bool] = False
     frictional: ClassVar[bool] = True
     jointed: ClassVar[bool] = True
+
+    def __check_init__(self):
+        if not (isinstance(self.points, int) and 1 <= self.points <= 1000):
+            raise KindError(f"Maury has points={self.points!r}: give a whole number from 1 to 1000")
+        if self.mean is not None and not callable(self.mean):
+            raise KindError(f"Maury has mean={self.mean!r}: give a function of (t, t1, q, v)")
 
     def start(self, world, t, q, v, dt):
         return State(t, q, v)
 
+    def _mean_force(self, world, t, q, v, dt):
+        if self.mean is not None:
+            return self.mean(t, t + dt, q, v) + 0.0 * q
+        x, weights = np.polynomial.legendre.leggauss(self.points)
+        return sum(
+            0.5 * w * world.forces(t + 0.5 * (1.0 + s) * dt, q, v)
+            for s, w in zip(x.tolist(), weights.tolist(), strict=True)
+        )
+
     def step(self, world, state, dt):
         t, q, v, xp = state.t, state.q, state.v, world.xp
         metric = world.metric(q)
-        f = sum(0.5 * world.forces(t + s * dt, q, v) for s in _GAUSS)  # (1)
+        f = self._mean_force(world, t, q, v, dt)  # (1)
         free = v + dt * metric.solve(f)
         contacts, moved = world.keep_open(metric, t + dt, q, free, dt)  # (2)
         q1 = world.moved(q, moved.point, dt)  # (3)

@@ -7,10 +7,14 @@ from carom.errors import KindError
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.maury import Maury
 from carom.schemes.moreau import Moreau
+from carom.schemes.moreau_jean import MoreauJean
 from carom.schemes.paoli_schatzman import PaoliSchatzman
 from carom.schemes.penalty import Penalty
 
-SCHEMES = {kind.__name__: kind for kind in (Moreau, Maury, PaoliSchatzman, Penalty, EventDriven)}
+SCHEMES = {
+    kind.__name__: kind
+    for kind in (Moreau, MoreauJean, Maury, PaoliSchatzman, Penalty, EventDriven)
+}
 
 
 def scheme_of_text(text: str):

@@ -71,6 +71,8 @@ def _check_options(scheme, record) -> None:
             "Record(impacts=True) is for a System: Spheres have no table of impacts. Leave it out; "
             "sol.contacts has the contacts that pushed, record by record"
         )
+    if isinstance(scheme, Maury) and scheme.mean is not None:
+        raise errors.KindError("Maury(mean=...) is for a System: for Spheres use Maury(points=...)")
     if isinstance(scheme, PaoliSchatzman):
         if scheme.geodesics:
             raise errors.KindError(

@@ -1,0 +1,104 @@
+"""The theta method of Moreau and Jean, for stiff structures."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.core import Tracer
+
+from carom.errors import KindError
+from carom.projection.metric import metric_of, product
+from carom.schemes.scheme import Report, Scheme, State, number
+from carom.status import Status, failing, first_failure
+
+_ROUNDING = 1e-15  # of the terms of (1), in the velocity that W^-1 makes of it
+
+
+class MoreauJean(Scheme):
+    """The theta method, implicit in positions and velocities (Jean 1999; Acary, Brogliato 2008).
+
+        M (v1 - v) = h ( theta f(t1, q1, v1) + (1 - theta) f(t, q, v) ) + grad g^T lam        (1)
+        q1 = q + h ( theta v1 + (1 - theta) v )                                               (2)
+        0 <= lam_i  perp  w_i(v1) + e_i w_i(v) >= 0    where g_i(t + h/2, q + h/2 v) <= 0     (3)
+
+    with M, grad g and w = d_t g + grad g . v at the forecast (t + h/2, q + h/2 v).  Newton's
+    method: with R(v1) the left minus the right of (1) without the reaction, and W the symmetric
+    part of its derivative M - h theta df/dv - h^2 theta^2 df/dq,
+
+        v1 <- proj_W( v1 - W^-1 R(v1),  { u : w_i(u) + e_i w_i(v) >= 0 in (3) } )             (4)
+
+    until it repeats, which for a linear force it does at once.  A spring does not limit h; W must
+    be positive definite, which asks for a small h where a force drives the motion apart.
+
+    Of order 2 in free motion for theta = 1/2, where the energy of linear springs is kept, else of
+    order 1; through impacts of order 1.  theta in [1/2, 1]; theta = 1 damps what h does not
+    resolve.
+    """
+
+    theta: Array = eqx.field(default=0.5, converter=number)
+    one_restitution: ClassVar[bool] = False
+    events_per_step: ClassVar[int] = 0
+    rigid: ClassVar[bool] = True
+
+    def __check_init__(self):
+        if not isinstance(self.theta, Tracer) and not (
+            self.theta.ndim == 0 and 0.5 <= float(self.theta) <= 1.0
+        ):
+            raise KindError(
+                f"MoreauJean has theta={self.theta}: it must be one number in [0.5, 1]; below 0.5 "
+                "the method is not stable"
+            )
+
+    def start(self, world, t, q, v, dt):
+        return State(t, q, v)
+
+    def step(self, world, state, dt):
+        t, q, v, theta = state.t, state.q, state.v, self.theta
+        t1, ahead = t + dt, q + 0.5 * dt * v
+        metric, contacts = world.metric(ahead), world.contacts(t + 0.5 * dt, ahead)  # (3)
+        closed, before = contacts.closed(), contacts.velocity(v)
+        b, f = contacts.bounced(before, dt), world.forces(t, q, v)
+
+        def reached(v1):  # (2)
+            return q + dt * (theta * v1 + (1.0 - theta) * v)
+
+        def short(v1):  # R
+            f1 = world.forces(t1, reached(v1), v1)
+            return metric.apply(v1 - v) - dt * (theta * f1 + (1.0 - theta) * f)
+
+        def caught_up(v1):  # (4)
+            slope = jax.jacfwd(short)(v1)
+            W = metric_of(0.5 * (slope + slope.T))
+            found = world.project(W, v1 - W.solve(short(v1)), contacts, b, closed)
+            terms = product(jnp.abs(slope), jnp.abs(v1) + jnp.abs(reached(v1)) / (theta * dt))
+            noise = _ROUNDING * jnp.max(jnp.abs(W.solve(terms)))
+            status = first_failure(failing(~W.ok(), Status.contraction), found.status)
+            return _Caught(
+                found.point, found.multipliers, found.residual, found.iterations, status, noise
+            )
+
+        solved = world.fixed_point(
+            caught_up, v, iterate=True, newton=False, noise=lambda found: found.noise
+        )
+        found = solved.value
+        return State(t1, reached(found.point), found.point), Report(
+            impulse=found.multipliers,
+            before=before,
+            after=contacts.velocity(found.point),
+            residual=found.residual,
+            iterations=found.iterations + solved.turns,
+            contraction=solved.contraction,
+            status=first_failure(contacts.status(metric, closed, found.point), solved.status),
+            contacts=contacts,
+        )
+
+
+class _Caught(eqx.Module):
+    point: Array  # (d,) v1
+    multipliers: Array  # (p, m)
+    residual: Array
+    iterations: Array
+    status: Any
+    noise: Array  # () how well v1 is known
