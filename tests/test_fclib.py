@@ -65,7 +65,7 @@ def one_contacts(rng, n, dim=3):
 def test_the_law_of_one_contact(dim):
     """Clause by clause: open, stick, or slip opposite to the impulse at the edge of the cone."""
     cases = {"open": 0, "stick": 0, "slip": 0}
-    for W, q, mu, _ in one_contacts(np.random.default_rng(dim), 3000, dim):
+    for W, q, mu, _ in one_contacts(np.random.default_rng(dim), 1500, dim):
         found = Problem(W=W, q=q, mu=mu, dim=dim).solve(1e-10)
         assert found.status == carom.Status.ok
         r, u, mu = found.r, found.u, mu[0]
@@ -84,7 +84,7 @@ def test_the_law_of_one_contact(dim):
             assert abs(u[0]) < near
             slip = u[1:] / np.linalg.norm(u[1:])
             assert np.linalg.norm(push[1:] + mu * push[0] * slip) < 1e3 * near
-    assert min(cases.values()) > 300, cases
+    assert min(cases.values()) > 150, cases
 
 
 def test_one_contact_against_brute_force():

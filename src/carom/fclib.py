@@ -31,6 +31,7 @@ from carom.status import Status
 
 __all__ = ["Problem", "Result", "load"]
 
+_TURNS = 100  # of Newton's method, which takes over where sweeps end
 _ASYMMETRY = 0.01  # of W, relative: beyond it a warning is given
 
 
@@ -103,24 +104,38 @@ class Problem:
         """An r whose residual (3) is at most ``tolerance``.
 
         ``start`` is a first guess of r; ``convex`` asks for the convex law, which leaves
-        mu |u_t| n out of (1); ``limit`` is the most sweeps.  What does not converge comes back
+        mu |u_t| n out of (1); ``limit`` is the most sweeps, after which Newton's
+        method is tried.  What does not converge comes back
         with a status, and is not raised.
         """
         if not tolerance > 0.0:
             raise CaromError(f"tolerance={tolerance}: it must be positive, such as 1e-8")
         n, size = len(self.mu), len(self.q)
-        work = np.zeros(8 * size + n)
+        work = np.zeros(4 * size + n)
         if start is not None:
             work[:size] = self._impulse(start)
         if self._size == 0.0:  # at rest without impulses
             return self._result(np.zeros(size), self.q.copy(), 0.0, 0, tolerance)
         goal = tolerance * self._size
-        done, residual, _why = friction.sweeps(
+        done, residual, _ = friction.sweeps(
             self.dim, not convex, self._index, self._data, goal, limit, limit, work
         )
-        return self._result(
-            work[:size], work[size : 2 * size], residual / self._size, done, tolerance
-        )
+        r, u = work[:size], work[size : 2 * size]
+        if not residual <= goal:
+            r, more, residual = self._newton(r, goal, not convex)
+            u, done = self.W @ r + self.q, done + more
+        return self._result(r, u, residual / self._size, done, tolerance)
+
+    def _newton(self, r, goal, coulomb):
+        """Where sweeps crawl: from what they found, or from nothing where that is worse."""
+        from carom.projection import proximal
+
+        sizes = _sizes(self.W, self.dim)[1]
+        s = 1.0 if coulomb else 0.0
+        if not np.linalg.norm(_natural(self, r, self.W @ r + self.q, s)) <= self._size:
+            r = np.zeros_like(r)
+        data = self.W, self.q, self.mu, self.dim, sizes, self._index, self._data
+        return proximal.solve(*data, r, goal, coulomb, _TURNS)
 
     def residual(self, r, *, convex=False) -> float:
         """The measure (3) of any answer; absolute where q = 0."""
@@ -148,22 +163,14 @@ class Problem:
 
 def _natural(problem, r, u, s):
     """(3) before the norm, contact by contact: (n, dim).  Written apart from the kernels."""
+    from carom.projection.proximal import onto_cone
+
     r, u = r.reshape(-1, problem.dim), u.reshape(-1, problem.dim)
     mu, rho = problem.mu, 1.0 / _sizes(problem.W, problem.dim)[1]
     push = u.copy()
     push[:, 0] += s * mu * np.linalg.norm(u[:, 1:], axis=1)
     z = r - rho[:, None] * push
     return (r - onto_cone(z, mu)) / rho[:, None]
-
-
-def onto_cone(z, mu):
-    """The nearest point of |z_t| <= mu z_n, contact by contact: z (n, dim), mu (n,)."""
-    length = np.linalg.norm(z[:, 1:], axis=1)
-    inside, polar = length <= mu * z[:, 0], mu * length <= -z[:, 0]
-    normal = (z[:, 0] + mu * length) / (1.0 + mu**2)
-    scale = mu * normal / np.where(length > 0.0, length, 1.0)
-    edge = np.column_stack([normal, scale[:, None] * z[:, 1:]])
-    return np.where(inside[:, None], z, np.where(polar[:, None], 0.0, edge))
 
 
 # What was given.

@@ -39,7 +39,7 @@ _FUSED = {"contract", "nsz", "arcp"}
 DAMPING = 0.1  # of |A|; 0.05 to 0.2 do
 
 
-@njit(cache=True, fastmath=_FUSED, inline="always")
+@njit(cache=True, fastmath=_FUSED, inline="never")
 def _slip(S00, S01, S10, S11, c0, c1, g0, g1, h, mu, l):
     """The root l > 0 of (2), from the last l: r_t and l.
 
@@ -92,7 +92,7 @@ def _slip(S00, S01, S10, S11, c0, c1, g0, g1, h, mu, l):
     return t0, t1, l
 
 
-@njit(cache=True, fastmath=_FUSED, inline="always")
+@njit(cache=True, fastmath=_FUSED, inline="never")
 def _coulomb3(a00, a01, a02, a10, a11, a12, a20, a21, a22, b0, b1, b2, mu, l):
     """The exact solution of one contact in space: r and the l of its slip."""
     if b0 >= 0.0 or not a00 > 0.0:
@@ -125,7 +125,7 @@ def _coulomb3(a00, a01, a02, a10, a11, a12, a20, a21, a22, b0, b1, b2, mu, l):
     return math.sqrt(t0 * t0 + t1 * t1) / mu, t0, t1, l
 
 
-@njit(cache=True, fastmath=_FUSED, inline="always")
+@njit(cache=True, fastmath=_FUSED, inline="never")
 def _coulomb2(a00, a01, a10, a11, b0, b1, mu):
     """The exact solution of one contact in the plane: the slips r_t = +-mu r_n are two lines."""
     if b0 >= 0.0 or not a00 > 0.0:
@@ -147,7 +147,7 @@ def _coulomb2(a00, a01, a10, a11, b0, b1, mu):
     return rn, side * mu * rn
 
 
-@njit(cache=True, fastmath=_FUSED, inline="always")
+@njit(cache=True, fastmath=_FUSED, inline="never")
 def natural3(r0, r1, r2, u0, u1, u2, mu, s, rho):
     """(4) of one contact in space."""
     z0 = r0 - rho * (u0 + s * mu * math.sqrt(u1 * u1 + u2 * u2))
@@ -163,7 +163,7 @@ def natural3(r0, r1, r2, u0, u1, u2, mu, s, rho):
     return (r0 - z0) / rho, (r1 - z1) / rho, (r2 - z2) / rho
 
 
-@njit(cache=True, fastmath=_FUSED, inline="always")
+@njit(cache=True, fastmath=_FUSED, inline="never")
 def natural2(r0, r1, u0, u1, mu, s, rho):
     """(4) of one contact in the plane."""
     z0, z1 = r0 - rho * (u0 + s * mu * abs(u1)), r1 - rho * u1
@@ -312,35 +312,14 @@ def _sweep2(coulomb, start, to, blocks, diagonal, weight, mu, skip2, r, u, last)
     return change2, uphill
 
 
-_CEILING = 0.98  # of beta at first
-_HIGHEST = 0.997
+_CEILING = 0.9  # of beta at first
+_HIGHEST = 0.997  # of it
 DONE, LIMIT, FORESEEN, FEW = 0, 1, 2, 3  # why sweeps end
-_SWING, _CRAWL, _LEAP, _SHARE = 4.0, 0.3, True, 0.01
+_SWING = 4.0  # times the least change2 of the window before: too much momentum
+_CRAWL = 0.3  # of it: too little
+_SHARE = 0.01  # of the goal, on average: a contact with a smaller residual does not move
 _WINDOW = 30  # sweeps between two looks at the progress
 _MARGIN = 4.0  # the sum of squares of the changes foretells that of (4) to within this
-
-
-@njit(cache=True, fastmath=_FUSED)
-def _leap(dim, mu, s, rho, r, u, r0, u0, trial, utrial, best2):
-    """Go on along r - r0 for as long as the residual falls; returns its square.
-
-    A self-stress that has far to travel makes sweeps crawl along one direction.
-    """
-    far, taken = float(_WINDOW), 0.0
-    while far < 1e9:
-        for i in range(r.shape[0]):
-            trial[i] = r[i] + far / _WINDOW * (r[i] - r0[i])
-            utrial[i] = u[i] + far / _WINDOW * (u[i] - u0[i])
-        found2 = residual2(dim, mu, s, rho, trial, utrial)
-        if not found2 < best2:
-            break
-        best2, taken = found2, far
-        far *= 2.0
-    if taken > 0.0:
-        for i in range(r.shape[0]):
-            r[i] += taken / _WINDOW * (r[i] - r0[i])
-            u[i] += taken / _WINDOW * (u[i] - u0[i])
-    return best2
 
 
 @njit(cache=True)
@@ -431,9 +410,7 @@ def _run(dim, coulomb, problem, goal, limit, foreseen, few, work):
         work[2 * size : 3 * size],
         work[3 * size : 4 * size],
     )
-    r0, u0 = work[4 * size : 5 * size], work[5 * size : 6 * size]
-    trial, utrial = work[6 * size : 7 * size], work[7 * size : 8 * size]
-    slope = work[8 * size : 8 * size + n]
+    slope = work[4 * size : 4 * size + n]
     s = 1.0 if coulomb else 0.0
     goal2 = goal * goal
     velocity(dim, start, to, blocks, q, r, u)
@@ -467,8 +444,6 @@ def _run(dim, coulomb, problem, goal, limit, foreseen, few, work):
                 before2 = change2
                 continue
             lead, A = False, damped
-            r0[:] = r
-            u0[:] = u
         if uphill > 0.0:
             theta, beta = 1.0, 0.0
         else:
@@ -483,10 +458,6 @@ def _run(dim, coulomb, problem, goal, limit, foreseen, few, work):
                 ceiling = max(0.5, 1.0 - 2.0 * (1.0 - ceiling))
             elif least2 > _CRAWL * previous2:
                 ceiling = min(_HIGHEST, 1.0 - 0.7 * (1.0 - ceiling))
-                if _LEAP:
-                    now2 = residual2(dim, mu, s, rho, r, u)
-                    if _leap(dim, mu, s, rho, r, u, r0, u0, trial, utrial, now2) < now2:
-                        theta, beta = 1.0, 0.0
             if few > 0 and _moving(dim, s, problem, r, u, _SHARE * goal2 / n)[1] <= few:
                 why = FEW
                 break
@@ -496,8 +467,6 @@ def _run(dim, coulomb, problem, goal, limit, foreseen, few, work):
                     why = FORESEEN
                     break
             worst2, previous2, least2 = 0.0, least2, math.inf
-            r0[:] = r
-            u0[:] = u
     velocity(dim, start, to, blocks, q, r, u)
     return turn, math.sqrt(residual2(dim, mu, s, rho, r, u)), why
 
@@ -507,7 +476,7 @@ def sweeps(dim, coulomb, index, data, goal, limit, foreseen, work):
     """Solve (1) from the r in ``work``; returns sweeps, residual and why it ended.
 
     ``index`` and ``data`` pack the problem as `_views` reads it; ``work`` holds r, then u, then
-    room: 8 times r and one number for each contact.
+    room: 4 times r and one number for each contact.
 
     Where few contacts still move the end is local: these are solved as a problem of their own,
     while the others keep their r.
@@ -529,7 +498,7 @@ def sweeps(dim, coulomb, index, data, goal, limit, foreseen, work):
             for p in range(problem[0][k], problem[0][k + 1]):
                 inside[problem[1][p] // dim] = True
         part, own = _part(dim, problem, r, u, inside)
-        room = np.zeros(8 * own.shape[0] + part[7].shape[0])
+        room = np.zeros(4 * own.shape[0] + part[7].shape[0])
         room[: own.shape[0]] = own
         turns, _, why = _run(dim, coulomb, part, 0.5 * goal, limit - done, foreseen, 0, room)
         done += 1 + turns * own.shape[0] // size

@@ -1,0 +1,170 @@
+"""Friction of many contacts where sweeps crawl: Newton's method on proximal problems.
+
+In y_k = sqrt|W_kk| r_k the law of kernels/numba/friction.py, (1), reads the same with u = A y + w,
+|A_kk| = 1.  The proximal problem about a centre c,
+
+    u = (A + eps) y + w - eps c                                                               (1)
+
+is easy for large eps, whatever the rank of A, and its answer solves the law where y = c.  It is
+solved by sweeps and by Newton steps on
+
+    F_n = y_n - (z_n)_+,   F_t = y_t - P_D(z_t),    z = y - u,   D = { |t| <= mu (z_n)_+ }     (2)
+
+(Alart and Curnier 1991; for the convex law F = y - P_K(z)) whose matrix is (1 - B) + B (A + eps)
+with B the derivative of the right-hand sides by z, block by block.  Once it is solved well enough
+c moves to y and eps falls; where that takes too long eps rises.
+"""
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import linalg
+
+from carom.kernels.numba import friction
+
+_START, _FALL, _RISE = 0.1, 0.3, 3.0  # eps: at first, when a problem is solved, when it is not
+_LEAST, _MOST = 1e-11, 10.0
+_NEAR = 0.3  # of the residual of the law: the proximal problem is solved well enough
+_TRIES = 8  # turns, after which it is not
+_PARTS = (1.0, 0.5, 0.2, 0.05)  # of a Newton step, which are tried
+_SWEEPS = 10  # between two Newton steps
+_DENSE = 500  # unknowns, up to which a matrix is factorised as a full one
+
+
+def solve(W, q, mu, dim, sizes, index, data, r, goal, coulomb, turns):
+    """From r until the residual is at most ``goal``; returns r, turns and the residual."""
+    weight = np.repeat(np.sqrt(sizes), dim)
+    scale = sparse.diags(1.0 / weight)
+    A, w = (scale @ W @ scale).tocsc(), q / weight
+    packed = _Packed(dim, index, data, A.shape[0] // dim, sizes)
+    law = _Law(mu, dim, coulomb, weight)
+    y = weight * r
+    centre, eps, tries = y, _START, 0
+    best, least = y, law.residual(y, A @ y + w)
+    near = _NEAR * least
+    for turn in range(turns):
+        y = weight * packed.swept(y / weight, centre / weight, eps, goal, coulomb)
+        u = A @ y + w + eps * (y - centre)
+        found = law.residual(y, u)
+        step = _step(law, A, y, u, eps)
+        moved = A @ step + eps * step
+        if np.all(np.isfinite(moved)):
+            trials = [law.residual(y + part * step, u + part * moved) for part in _PARTS]
+            which = int(np.argmin(trials))
+            if trials[which] < found:
+                y, found = y + _PARTS[which] * step, trials[which]
+        whole = law.residual(y, A @ y + w)
+        if whole < least:
+            best, least = y, whole
+        if least <= goal:
+            return best / weight, turn + 1, least
+        tries += 1
+        if found <= near:
+            centre, near, eps, tries = y, _NEAR * whole, max(_FALL * eps, _LEAST), 0
+        elif tries >= _TRIES:
+            eps, tries = min(_RISE * eps, _MOST), 0
+    return best / weight, turns, least
+
+
+class _Packed:
+    """Sweeps over the proximal problem, in r."""
+
+    def __init__(self, dim, index, data, n, sizes):
+        m = dim * dim
+        to = index[n + 1 :]
+        column = np.repeat(np.arange(n), np.diff(index[: n + 1]))
+        own = np.flatnonzero(to // dim == column)
+        first = m * len(to)
+        diagonal = np.arange(dim) * (dim + 1)
+        self.dim, self.index, self.data, self.sizes = dim, index, data, sizes
+        self.entries = np.concatenate(  # of W_kk: in the blocks, alone, damped
+            [
+                (m * own[:, None] + diagonal).ravel(),
+                (first + m * np.arange(2 * n)[:, None] + diagonal).ravel(),
+            ]
+        )
+        self.added = np.repeat(np.concatenate([sizes[column[own]], sizes, sizes]), dim)
+
+    def swept(self, r, centre, eps, goal, coulomb):
+        data, size = self.data.copy(), len(r)
+        data[self.entries] += eps * self.added
+        data[-size:] -= eps * np.repeat(self.sizes, self.dim) * centre
+        work = np.zeros(4 * size + len(self.sizes))
+        work[:size] = r
+        friction.sweeps(self.dim, coulomb, self.index, data, 0.1 * goal, _SWEEPS, _SWEEPS, work)
+        return work[:size]
+
+
+class _Law:
+    """The natural map, and what Newton's method brings to zero with its derivative."""
+
+    def __init__(self, mu, dim, coulomb, weight):
+        self.mu, self.dim, self.coulomb, self.weight = mu, dim, coulomb, weight
+
+    def residual(self, y, u):
+        """The norm of the natural map as a velocity."""
+        y, u = y.reshape(-1, self.dim), u.reshape(-1, self.dim)
+        z = y - u
+        if self.coulomb:
+            z[:, 0] -= self.mu * np.linalg.norm(u[:, 1:], axis=1)
+        return float(np.linalg.norm(self.weight * (y - onto_cone(z, self.mu)).ravel()))
+
+    def newton(self, y, u):
+        """F (n, dim) and B (n, dim, dim)."""
+        mu, m = self.mu, self.dim
+        z = (y - u).reshape(-1, m)
+        normal, t = z[:, 0], z[:, 1:]
+        length = np.linalg.norm(t, axis=1)
+        unit = t / np.where(length > 0.0, length, 1.0)[:, None]
+        turning = np.eye(m - 1) - unit[:, :, None] * unit[:, None, :]
+        B, onto = np.zeros((len(mu), m, m)), np.zeros_like(z)
+        if self.coulomb:
+            closed = normal > 0.0
+            reach = mu * np.maximum(normal, 0.0)
+            inside = closed & (length <= reach)
+            edge = closed & ~inside
+            onto[edge, 0], B[edge, 0, 0] = normal[edge], 1.0
+            B[edge, 1:, 0] = mu[edge, None] * unit[edge]
+        else:
+            inside, polar = length <= mu * normal, mu * length <= -normal
+            edge = ~inside & ~polar
+            reach = mu * (normal + mu * length) / (1.0 + mu**2)
+            onto[edge, 0] = ((normal + mu * length) / (1.0 + mu**2))[edge]
+            ray = np.column_stack([np.ones(len(mu)), mu[:, None] * unit])
+            B[edge] = (ray[:, :, None] * ray[:, None, :] / (1.0 + mu**2)[:, None, None])[edge]
+        onto[edge, 1:] = reach[edge, None] * unit[edge]
+        ratio = reach[edge] / np.where(length > 0.0, length, 1.0)[edge]
+        B[edge, 1:, 1:] += ratio[:, None, None] * turning[edge]
+        onto[inside], B[inside] = z[inside], np.eye(m)
+        return y - onto.ravel(), B
+
+
+def _step(law, A, y, u, eps):
+    """-((1 - B) + B (A + eps))^-1 F, or nothing where that is singular."""
+    F, B = law.newton(y, u)
+    n, m = len(law.mu), law.dim
+    if len(y) <= _DENSE:
+        full = A.toarray() + eps * np.eye(len(y))
+        J = np.einsum("kab,kbj->kaj", B, full.reshape(n, m, -1)).reshape(len(y), -1)
+        for a in range(m):
+            for b in range(m):
+                at = m * np.arange(n)
+                J[at + a, at + b] += (a == b) - B[:, a, b]
+        try:
+            return np.linalg.solve(J, -F)
+        except np.linalg.LinAlgError:
+            return np.full_like(y, np.nan)
+    blocks = sparse.bsr_matrix((B, np.arange(n), np.arange(n + 1)), shape=A.shape)
+    one = sparse.eye(len(y), format="csc")
+    try:
+        return linalg.splu((one - blocks + blocks @ (A + eps * one)).tocsc()).solve(-F)
+    except RuntimeError:
+        return np.full_like(y, np.nan)
+
+
+def onto_cone(z, mu):
+    """The nearest point of |z_t| <= mu z_n, contact by contact: z (n, dim), mu (n,)."""
+    length = np.linalg.norm(z[:, 1:], axis=1)
+    normal = np.maximum((z[:, 0] + mu * length) / (1.0 + mu**2), 0.0)
+    along = (mu * normal / np.where(length > 0.0, length, 1.0))[:, None] * z[:, 1:]
+    edge = np.column_stack([normal, along])
+    return np.where((length <= mu * z[:, 0])[:, None], z, edge)
