@@ -141,11 +141,11 @@ class System(eqx.Module):
         normals = self.normals(t, q)
         rate, rows = normals.rate[:, None], normals.rows[:, None, :]
         p = normals.gap.shape[0] - normals.joints
-        if self.slip is not None:
+        if (sliding := self.slip) is not None:
             still = jnp.zeros_like(q)
 
             def slip(v):
-                return jnp.reshape(jnp.asarray(self.slip(t, q, v), float), (p, -1))
+                return jnp.reshape(jnp.asarray(sliding(t, q, v), float), (p, -1))
 
             free = ((0, normals.joints), (0, 0))
             rate = jnp.concatenate([rate, jnp.pad(slip(still), free)], axis=1)
@@ -160,11 +160,11 @@ class System(eqx.Module):
         """What so many gaps and joints obey."""
         e = jnp.pad(self.restitutions(gaps), (0, joints))
         if self.friction is None:
-            return Restitution(e, joints)
+            return Restitution(e=e, joints=joints)
         mu = jnp.pad(jnp.broadcast_to(self.friction, (gaps,)), (0, joints))
         if self.own_law is not None:
             return self.own_law(e, mu, joints, size)
-        return Coulomb(e, mu, size == 2, joints)
+        return Coulomb(e=e, mu=mu, plane=size == 2, joints=joints)
 
     def force_uses_velocity(self, q: Array) -> bool:
         """Whether force depends on v at all, read off its program without running it."""
