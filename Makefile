@@ -14,7 +14,7 @@ help:
 	@echo "make run       simulate a double pendulum beside a wall; picture in out/"
 	@echo "make test      the tests, without the slow ones"
 	@echo "make test-all  all tests"
-	@echo "make lint      ruff and pyright"
+	@echo "make lint      ruff, pyright and the layers of the house"
 	@echo "make bench     speed against C, SciPy and, where installed, Siconos; work against error"
 	@echo "make clean     remove what these made, .venv included"
 
@@ -32,6 +32,7 @@ lint: $(VENV)/.with-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/lint-imports
 
 bench: $(VENV)/.with-bench
 	$(BIN)/python benchmarks/speed.py
