@@ -37,6 +37,7 @@ lint: $(VENV)/.with-lint
 bench: $(VENV)/.with-bench
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/spheres.py
+	$(BIN)/python benchmarks/spheres_dt.py
 	$(BIN)/python benchmarks/study.py
 	$(BIN)/python benchmarks/work_precision.py
 	$(BIN)/python benchmarks/bar.py

@@ -40,8 +40,9 @@ class Spheres:
     periodic
         The period of each direction (d,) [m], None where space does not repeat.
     tolerance
-        The largest overlap at the end of a step, in smallest radii; complementarity is held to the
-        same length (kernels/numba/projection.py, (3)).
+        The largest overlap at the end of a step, in smallest radii; 300 times it is what velocities
+        may be off by, of the change that contacts make to them in a step
+        (kernels/numba/projection.py, (4)).
     iterations
         The most sweeps that one projection may take.
     """

@@ -8,8 +8,8 @@ import numpy as np
 from carom.errors import ShapeError
 
 _SLABS = 64  # at most; pieces of space that are swept side by side
-_STEPS = 8.0  # that a list should serve
-_FAST = 0.4  # smallest radii: a body that goes further in so many steps is fast
+_STEPS = (8.0, 4.0, 2.0, 1.25)  # that a list should serve
+_FAST = 0.4  # smallest radii: a body that goes further in these steps is fast
 _LEAST = 0.25  # smallest radii: the margin of a body at rest
 _PAIRS = 4  # for each body, that fast bodies may add to a list
 _WIDE = 2.0  # times what 99 in 100 bodies reach: beyond it, a body is in no slab
@@ -87,15 +87,16 @@ class PairList:
 def margins(reach, went, smallest: float, dimension: int) -> np.ndarray:
     """(B,) how far each body may go before a list must be made anew [m].
 
-    Some steps of its own reach, or as far again as since the last list; but when there are many
-    fast ones no further than what keeps the pairs of all of them to a few for each body (spheres
-    of the smallest radius, side by side).
+    Some steps of its own reach, or of what it went since the last list: as many as keep the pairs
+    that fast bodies add to a few for each body (at most, of the smallest radius side by side).
     """
-    wanted = np.maximum(_STEPS * reach, 2.0 * went)
-    fast = np.count_nonzero(wanted > _FAST * smallest)
-    room = (_PAIRS * len(reach) / max(fast, 1)) ** (1.0 / dimension) - 1.0
-    most = np.inf if fast <= _PAIRS else smallest * max(_FAST, room)
-    return np.maximum(1.25 * reach, np.clip(wanted, _LEAST * smallest, most))
+    for steps in _STEPS:
+        margin = steps * np.maximum(reach, 0.25 * went)
+        fast = margin[margin > _FAST * smallest]
+        added = np.minimum((1.0 + fast / smallest) ** dimension, len(reach))
+        if np.sum(added) <= _PAIRS * len(reach):
+            break
+    return np.maximum(margin, _LEAST * smallest)
 
 
 class _Slabs:
