@@ -135,7 +135,9 @@ def settled():
     )
     sol = carom.solve(pile, carom.Maury(), t1=4.0, dt=2e-3, record=FINAL)
     at_rest = pile.replaced(position=sol.x[-1], force=None)
-    return carom.spheres.relax(at_rest).replaced(tolerance=1e-6), np.max(np.abs(sol.v[-1]))
+    return carom.spheres.relax(at_rest.replaced(tolerance=1e-12)).replaced(tolerance=1e-6), np.max(
+        np.abs(sol.v[-1])
+    )
 
 
 def pile(scheme, dt, at_rest, steps=100):
