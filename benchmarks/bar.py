@@ -6,6 +6,8 @@
 (b) a bar dropped: ten periods of 16/3, error of the end that touches, energy lost per bounce, for
     each method; then for one of them with more and more elements.
 (c) 1000 elements, 10^5 steps, consistent mass: the matrices stay sparse.
+(d) thrown, with steps that resolve the highest frequency and steps that do not: what is left of the
+    energy, and MoreauJean beside the explicit schemes.
 """
 
 import argparse
@@ -120,13 +122,27 @@ def large(steps):
     )
 
 
+def coarse(elements):
+    print(f"\n(d) thrown, {elements} elements, consistent mass; change of the energy, error of u")
+    problem = models.elastic_bar(elements=elements, lumped=False)
+    for scheme in (*SCHEMES, carom.MoreauJean(), carom.MoreauJean(theta=1.0)):
+        for part in (1, 8):
+            dt = part / problem.frequency
+            sol, _ = solved(problem, scheme, dt, throw=False)
+            total = energy(problem, sol.q, sol.v)
+            error = np.max(np.abs(sol.q - problem.exact(sol.t)[0]))
+            theta = f" {float(scheme.theta):g}" if isinstance(scheme, carom.MoreauJean) else ""
+            change = total[-1] / total[0] - 1
+            print(f"{name(scheme) + theta:16} h = {part}/omega {change:+11.2e} {error:11.2e}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", help="such as b, or ac")
     options = parser.parse_args()
     quick = options.quick
-    only = options.only or "abc"
+    only = options.only or "abcd"
     if "a" in only:
         thrown(100 if quick else 400)
     if "b" in only:
@@ -135,6 +151,8 @@ def main():
         dropped([20, 40] if quick else [25, 50, 100, 200, 400], periods, SCHEMES[:1])
     if "c" in only:
         large(10_000 if quick else 100_000)
+    if "d" in only:
+        coarse(40)
 
 
 if __name__ == "__main__":

@@ -112,6 +112,7 @@ def test_the_contract():
         "Lagrangian",
         "Maury",
         "Moreau",
+        "MoreauJean",
         "PaoliSchatzman",
         "Record",
         "Solution",
