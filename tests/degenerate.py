@@ -76,9 +76,9 @@ def counted(kind, rng, n, p, d, *, cone: bool) -> Count:
     ok, reported = has(found, Status.ok), has(found, Status.unconverged)
     residual = kkt_residual(t, G, b, mass, found.point, found.multipliers).astype(float)
     wrong = (ok & ~(residual < OK * (1.0 + 1e-6))) | (~ok & ~reported)
-    loose = np.count_nonzero(ok & ~(residual < 1e-12))
+    loose = ok & ~(residual < 1e-12)
     worst = float(np.max(residual[ok], initial=0.0))
-    return Count(n, np.count_nonzero(reported), np.count_nonzero(wrong), loose, worst)
+    return Count(n, *(int(np.count_nonzero(x)) for x in (reported, wrong, loose)), worst)
 
 
 def every(n, seed):
@@ -94,7 +94,7 @@ def every(n, seed):
 def main(n=2100, seed=0):
     """The table."""
     total = np.zeros(4, int)
-    for name, count in every(int(n), int(seed)):
+    for name, count in every(n, seed):
         total += count[:4]
         if any(count[1:4]):
             print(f"{name:34} {count}", flush=True)
@@ -102,4 +102,4 @@ def main(n=2100, seed=0):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*map(int, sys.argv[1:]))
