@@ -35,6 +35,10 @@ class Law(Protocol):
         """m."""
         ...
 
+    def kept(self, lam: Any) -> Any:
+        """What a contact remembers of the impulses lam (p, m); None: nothing."""
+        ...
+
     def shift(self, rate: Any, before: Any) -> Any:
         """b (p, m) of the impact law, from the rate and the relative velocity before it."""
         ...
@@ -110,7 +114,11 @@ class World(Protocol):
         """The velocity nearest to ``target`` that the law allows: point, multipliers (p, m)."""
         ...
 
-    def keep_open(self, metric: Any, t: Any, q: Any, free: Any, dt: Any) -> Any:
+    def memory(self, t: Any, q: Any) -> Any:
+        """What contacts remember at the start of a run; None: nothing."""
+        ...
+
+    def keep_open(self, metric: Any, t: Any, q: Any, free: Any, dt: Any, memory: Any) -> Any:
         """(contacts, projection) that keeps every gap open from q to time t."""
         ...
 

@@ -44,6 +44,10 @@ class Law(eqx.Module):
         """(1) with rows (p, m, d) and b (p, m); multipliers (p, m)."""
         raise NotImplementedError
 
+    def kept(self, lam: Array) -> Any:
+        """What a contact remembers of the impulses lam (p, m); None: nothing."""
+        return None
+
     def bilateral(self) -> Array:
         """(p,) which contacts are joints."""
         count = self.e.shape[0]
@@ -98,6 +102,46 @@ def project_both(target, G, b, metric, active, joints: int) -> Projection:
 def with_multipliers(found: Any, lam: Array) -> Any:
     """The same projection, its multipliers in another form."""
     return eqx.tree_at(lambda f: f.multipliers, found, lam)
+
+
+class Glue(Law):
+    """Contacts that hold until they are pulled with as much impulse as they were pushed with.
+
+    The limit of lubrication forces (BL10, Remark 4.3; Maury 2007; Lefebvre-Lepot 2009): each gap
+    carries gamma <= 0, d gamma = -d lam.  K is the line where gamma < 0, else lam >= 0:
+
+        gamma1 = min(0, gamma - lam)                                                          (3)
+    """
+
+    e: Array  # (p,) 0: inelastic by nature
+    gamma: Array  # (p,)
+    joints: int = eqx.field(static=True, default=0)
+
+    @property
+    def size(self):
+        return 1
+
+    def onto(self, lam):
+        held = self.bilateral() | (self.gamma < 0.0)
+        return jnp.where(held[:, None], lam, jnp.maximum(lam, 0.0))
+
+    def kept(self, lam):
+        return jnp.where(self.bilateral(), 0.0, jnp.minimum(self.gamma - lam[:, 0], 0.0))
+
+    def project(self, metric, target, rows, b, active):
+        """A contact that holds is two opposite rows."""
+        G, c, p = rows[:, 0], b[:, 0], b.shape[0]
+        active = jnp.ones(p, bool) if active is None else active
+        held = active & (self.bilateral() | (self.gamma < 0.0))
+        found = project(
+            target,
+            jnp.concatenate([G, -G]),
+            jnp.concatenate([c, -c]),
+            mass=metric,
+            active=jnp.concatenate([active, held]),
+        )
+        push, pull = jnp.split(found.multipliers, 2)
+        return with_multipliers(found, (push - pull)[:, None])
 
 
 class Coulomb(Law):

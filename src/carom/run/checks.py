@@ -122,6 +122,8 @@ def check_laws(system, scheme) -> None:
         raise errors.FrictionError(
             f"{name} has no law of friction: use Moreau or Maury, or leave friction out"
         )
+    if system.glue and not scheme.gluey:
+        raise errors.KindError(f"{name} does not carry what glue remembers: use Maury")
     if system.joint is not None and not scheme.jointed:
         raise errors.KindError(
             f"{name} does not hold joints: use Moreau, Maury or PaoliSchatzman, or coordinates in "

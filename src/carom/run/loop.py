@@ -140,7 +140,7 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
         q, impact = q0, rebound(system, metric, contacts, v0, struck)
     carry = Carry(
         step=jnp.array(0),
-        state=run.scheme.start(system, t0, q, impact.point, run.dt),
+        state=_remembering(system, run.scheme.start(system, t0, q, impact.point, run.dt), impact),
         impulse=_flat(impact.multipliers, shape.pushes),
         stats=Stats.start(impact),
         status=first_failure(
@@ -210,6 +210,14 @@ def _impact_at_start(system, t0, q0, v0, contacts, closed):
     found = rebound(system, system.metric(q), system.contacts(t0 + shift, q), v, closed)
     v = found.point - shift * system.acceleration(t0, q0, found.point)
     return q - shift * found.point, eqx.tree_at(lambda f: f.point, found, v)
+
+
+def _remembering(system, state, impact):
+    """A blow at t0 is remembered by glue."""
+    if not system.glue:
+        return state
+    gamma = jnp.minimum(-impact.multipliers[:, 0], 0.0)
+    return State(state.t, state.q, state.v, gamma)
 
 
 def _flat(impulse, pushes: int):

@@ -43,6 +43,7 @@ class Maury(Scheme):
     at_ends: ClassVar[bool] = False
     frictional: ClassVar[bool] = True
     jointed: ClassVar[bool] = True
+    gluey: ClassVar[bool] = True
 
     def __check_init__(self):
         if not (isinstance(self.points, int) and 1 <= self.points <= 1000):
@@ -51,7 +52,7 @@ class Maury(Scheme):
             raise KindError(f"Maury has mean={self.mean!r}: give a function of (t, t1, q, v)")
 
     def start(self, world, t, q, v, dt):
-        return State(t, q, v)
+        return State(t, q, v, world.memory(t, q))
 
     def _mean_force(self, world, t, q, v, dt):
         if self.mean is not None:
@@ -67,7 +68,7 @@ class Maury(Scheme):
         metric = world.metric(q)
         f = self._mean_force(world, t, q, v, dt)  # (1)
         free = v + dt * metric.solve(f)
-        contacts, moved = world.keep_open(metric, t + dt, q, free, dt)  # (2)
+        contacts, moved = world.keep_open(metric, t + dt, q, free, dt, state.memory)  # (2)
         q1 = world.moved(q, moved.point, dt)  # (3)
 
         before, bounces = contacts.velocity(free), contacts.law.e > 0.0
@@ -78,7 +79,8 @@ class Maury(Scheme):
             lambda: world.project(metric, free, contacts, b, pushed),
             lambda: moved,
         )
-        return State(t + dt, q1, left.point), Report(
+        memory = contacts.law.kept(left.multipliers)
+        return State(t + dt, q1, left.point, memory), Report(
             impulse=left.multipliers,
             before=before,
             after=contacts.velocity(left.point),

@@ -44,6 +44,7 @@ class Scheme(eqx.Module):
     differentiable: ClassVar[bool] = False  # whether impact times move with the parameters
     frictional: ClassVar[bool] = False  # whether it moves contacts with friction
     jointed: ClassVar[bool] = False  # whether it moves joints
+    gluey: ClassVar[bool] = False  # whether it carries what glued contacts remember
     at_ends: ClassVar[bool] = True  # whether it asks for the force at the ends of a step
     events_per_step: eqx.AbstractVar[int]  # located impacts that the report of a step holds
 

@@ -16,6 +16,10 @@ class Restitution:
     size = 1
     joints = 0
 
+    def kept(self, lam):
+        """What they remember: nothing."""
+        return None
+
     def shift(self, rate, before):
         """b (p, 1) of the impact law."""
         return rate + self.e[:, None] * before

@@ -138,7 +138,11 @@ class World:
         self.projected = found.point
         return _tall(found)
 
-    def keep_open(self, metric, t, q, free, dt):
+    def memory(self, t, q):
+        """What contacts remember at the start: nothing."""
+        return None
+
+    def keep_open(self, metric, t, q, free, dt, memory=None):
         """The velocity nearest to ``free`` that keeps every gap open from q to time t.
 
         Gaps are linearised at q.  No gap that matters is left out (kernels/numba/neighbours.py, 4).

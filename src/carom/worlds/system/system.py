@@ -10,8 +10,8 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from carom.errors import FrictionError, RestitutionError, ShapeError
-from carom.law import Coulomb, Law, Restitution
+from carom.errors import FrictionError, KindError, RestitutionError, ShapeError
+from carom.law import Coulomb, Glue, Law, Restitution
 from carom.projection.exact import Projection
 from carom.projection.fixed_point import Solved, fixed_point
 from carom.projection.metric import Metric, check_definite, inertial_force, metric_of, product
@@ -44,6 +44,8 @@ class System(eqx.Module):
         contact, affine in v.
     joint
         ``joint(t, q) -> (k,)`` or a scalar that stays zero.  None: no joint.
+    glue
+        True: contacts hold until they are pulled as much as they were pushed (e = 0, Maury).
     law
         ``law(e, mu, joints, size) -> carom.law.Law``, a law of your own.  None: Coulomb's.
     """
@@ -55,6 +57,7 @@ class System(eqx.Module):
     friction: Array | None  # () or (p,)
     slip: Callable | None
     joint: Callable | None
+    glue: bool = eqx.field(static=True)
     own_law: Callable | None
 
     def __init__(
@@ -67,6 +70,7 @@ class System(eqx.Module):
         friction=None,
         slip=None,
         joint=None,
+        glue=False,
         law=None,
     ):
         if not callable(force):
@@ -81,7 +85,7 @@ class System(eqx.Module):
                 raise ShapeError(f"{name} must be a function of {shape}, not {given!r}")
         self.slip, self.joint = _hashable(slip), _hashable(joint)
         self.friction = _checked_friction(friction, slip, gap)
-        self.own_law = law
+        self.glue, self.own_law = _checked_glue(glue, friction, self.restitution), law
 
     # What a scheme asks of its world.
 
@@ -199,13 +203,20 @@ class System(eqx.Module):
         """q after moving with the velocity u for h."""
         return q + h * u
 
-    def keep_open(self, metric: Metric, t: Array, q: Array, free: Array, dt: Array):
+    def memory(self, t: Array, q: Array) -> Array | None:
+        """gamma of the glue, (p,); None without."""
+        return jnp.zeros_like(self.normals(t, q).gap) if self.glue else None
+
+    def keep_open(self, metric: Metric, t: Array, q: Array, free: Array, dt: Array, memory=None):
         """The velocity nearest to ``free`` that keeps every gap open from q to time t.
 
         Gaps are linearised at q.  Returns them and the projection.  A gap without a gradient at q
         must be out of reach.
         """
         contacts = self.contacts(t, q)
+        if memory is not None:
+            law = Glue(e=contacts.law.e, gamma=memory, joints=contacts.law.joints)
+            contacts = eqx.tree_at(lambda c: c.law, contacts, law)
         moved = self.project(metric, free, contacts, contacts.ahead(dt))
         p = contacts.gap.shape[0] - contacts.law.joints
         unseen = ~contacts.known[:p] & (self.gaps(t, self.moved(q, moved.point, dt)) < 0.0)
@@ -253,6 +264,7 @@ def Lagrangian(
     friction=None,
     slip=None,
     joint=None,
+    glue=False,
 ) -> System:
     """A System whose equations are those of L = 1/2 v^T M(q) v - potential(q).
 
@@ -270,6 +282,7 @@ def Lagrangian(
         friction=friction,
         slip=slip,
         joint=joint,
+        glue=glue,
     )
 
 
@@ -330,6 +343,16 @@ def _is_text(values) -> bool:
     return not isinstance(values, jax.Array) and any(
         isinstance(x, str | bytes) for x in np.asarray(values, object).ravel()
     )
+
+
+def _checked_glue(glue, friction, e) -> bool:
+    if glue not in (True, False):
+        raise KindError(f"glue is {glue!r}; it must be True or False")
+    if glue and friction is not None:
+        raise FrictionError("glue and friction together have no law here: leave one of them out")
+    if glue and (not _concrete(e) or np.any(np.asarray(e) != 0.0)):
+        raise RestitutionError(f"restitution is {e} with glue, which is inelastic: make it 0")
+    return bool(glue)
 
 
 def _checked_friction(friction, slip, gap) -> Array | None:
