@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -23,27 +24,27 @@ from scipy import sparse
 from carom.fclib import Problem
 
 FOLDER = Path(os.environ.get("CAROM_FCLIB", Path(__file__).parents[2] / "shared" / "fclib"))
-LIMIT = 25.0  # seconds of one Siconos solver
+LIMIT = 3.0  # seconds for one Siconos solver, all its attempts
 
 SICONOS = """
 import json, sys, time
 import numpy as np
 import siconos.numerics as sn
+from scipy.sparse import csc_matrix
 path, solver, tolerance, spare = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
 z = np.load(path)
-W, q, mu, dim = np.asfortranarray(z["W"]), z["q"], z["mu"], int(z["dim"])
+W, q, mu, dim = csc_matrix(z["W"]), z["q"], z["mu"], int(z["dim"])
 names = {
     "nsgs": ("SICONOS_FRICTION_3D_NSGS", "fc3d_nsgs"),
     "nsn_ac": ("SICONOS_FRICTION_3D_NSN_AC", "fc3d_nonsmooth_Newton_AlartCurnier"),
     "prox": ("SICONOS_FRICTION_3D_PROX", "fc3d_proximal"),
 }
 if dim == 2:
-    names = {"nsgs": ("SICONOS_FRICTION_2D_NSGS", "fc2d_nsgs")}
+    names = {"nsgs": ("SICONOS_FRICTION_2D_NSGS", "fc2d_driver")}
     if solver != "nsgs": sys.exit("planar")
 code, call = getattr(sn, names[solver][0]), getattr(sn, names[solver][1])
-problem = sn.FrictionContactProblem(dim, len(mu))
-problem.M, problem.q, problem.mu = W, q, mu
-own, best = tolerance, None
+problem = sn.FrictionContactProblem(dim, W, q, mu)
+own = tolerance
 for attempt in range(6):
     times = []
     for repeat in range(3):
@@ -69,16 +70,16 @@ def siconos(python, problem, solver, tolerance):
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        begin = time.monotonic()
+        clock = threading.Timer(LIMIT, process.kill)
+        clock.start()
         try:
-            while time.monotonic() - begin < LIMIT:
-                line = process.stdout.readline() if process.stdout else ""
-                if not line:
-                    return None
+            for line in process.stdout or ():
                 if line.startswith("[") and problem.residual(np.load(spare)) <= tolerance:
                     return 1e3 * json.loads(line)[0]
         finally:
+            clock.cancel()
             process.kill()
+            process.wait()
     return None
 
 
