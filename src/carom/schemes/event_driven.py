@@ -5,20 +5,25 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from carom.derivatives import no_derivative_where
 from carom.projection.metric import product, solve_dense
+from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, Pieces, dense
 from carom.schemes.linearly_implicit import LinearlyImplicit
-from carom.schemes.maury import Maury
 from carom.schemes.runge_kutta import RungeKutta
 from carom.schemes.scheme import Report, Scheme, State, number, rebound
 from carom.status import Status, failing, first_failure
 
-_EVENTS = 20_000  # in one step of the caller: beyond, impacts accumulate on several gaps in turn
-_FALLBACK_STEPS = 1000  # of Maury's scheme, over what is left of that step
 _SAME = 1e-12  # speeds and gaps below this, relative to the size of their terms, are rounding
-_ROOT_TURNS = 100
+_EPS = float(np.finfo(float).eps)
+_SLACK = 32.0 * _EPS  # of the size of a gap: below this it has no sign
+_SHORTEST = 4.0 * _EPS  # of the time: a step that no error shortens further
+_DEFECT = 1e3  # tolerances: what (1) may be off between the knots of a step
+_CROWD = 40  # events within 1e-12 of the time: an accumulation over several gaps in turn
+_TURNS = 1_000_000  # of one step of the caller
+_DERIVATIVES = 2  # through an impact are right to this order
 
 
 class EventDriven(Scheme):
@@ -30,14 +35,20 @@ class EventDriven(Scheme):
 
     by an explicit Runge-Kutta method of order 8 with steps of its own, to ``rtol`` and ``atol``;
     with ``stiff=True`` by a linearly implicit one (linearly_implicit.py), whose steps strong
-    springs and dampers do not shorten once their own motion has died out.
-    A step in which something happens is cut there, the time found on the step itself:
+    springs and dampers do not shorten once their own motion has died out.  A step is accepted if
+    the errors of a quarter, three quarters and the whole of it are below the tolerance, (1) holds
+    on the polynomial between them, and every function
 
-        impact       g_i reaches zero: the impact law, over all closed gaps at once           (2)
-        release      lam_i reaches zero: i leaves A                                           (3)
-        near miss    g_i has a minimum that could be below zero: cut there, or where g_i is zero
+        g_i, i not in A,      lam_i, i in A                                                   (2)
 
-    After an event, A is the part of the closed gaps at rest that pushes in the acceleration
+    stays positive all through it, by a bound (isolation.py).  Where one of them vanishes the step
+    is cut, again and again, until the first zero is its end:
+
+        impact       g_i reaches zero: the impact law, over all closed gaps at once           (3)
+        release      lam_i reaches zero: i leaves A
+
+    and where the bound does not tell, the step is shortened until it does.  After an event, A is
+    the part of the closed gaps at rest that pushes in the acceleration
 
         q'' = proj( M^-1 f, { a : d^2 g_i / dt^2 >= 0 } )                                     (4)
 
@@ -47,154 +58,292 @@ class EventDriven(Scheme):
 
         2 w^2 / (a (1-e)) <= (atol + rtol |grad g| |q|) / 10                                  (5)
 
-    which bounds the error in q made there.  No threshold is left to the user.  An accumulation
-    that runs over several gaps in turn does not end this way; after 20 000 events the remainder of
-    the step is handed to Maury's scheme, and ``stats.fallbacks`` counts it.
+    which bounds the error in q made there.  An accumulation that runs over several gaps in turn
+    does not end this way; after 40 events within 1e-12 of the time its gaps are taken to be at
+    rest, and ``stats.fallbacks`` counts it.  No threshold is left to the user.
+
+    What is looked at is a function at finitely many times: some 40 of the force and 22 of each gap
+    in a step.  A force or a gap that does something between them, and nothing at them, is not seen.
+    ``max_step`` is the longest step; without it, a 200th of the run.  ``jumps`` (k,) are times at
+    which force or gap jump or have a kink: no step passes over one, and what is before it is
+    evaluated before it.  Jumps that are not told are found by short steps.
 
     Derivatives (``jax.grad``, ``jax.jacfwd``) of states, impulses and the located impacts in
-    ``sol.events`` are those of the motion: with the parameters an impact time moves by
-    dt = -dg / (d_t g + grad g . v), and the remainder of the flight with it.  They are NaN from an
-    event on where they do not exist: several gaps struck at once, a step handed to Maury's scheme,
-    and a graze, where with normal speed w and the gap's acceleration a > 0
+    ``sol.events`` are those of the motion, to second order: with the parameters an impact time
+    moves by dt = -dg / (d_t g + grad g . v), and x+ - x- = (rate(x-) - rate(x+)) dt goes with the
+    impact law (saltation).  They are NaN from an event on where they do not exist: several gaps
+    struck at once, an accumulation over several gaps, and a graze, where with normal speed w and
+    the gap's acceleration a > 0
 
         |g - w^2 / (2 a)| <= 10 (atol + rtol |grad g| |q|)                                    (6)
 
     Through an accumulation they hold to the square root of the tolerance.
 
-    ``sol.impacts`` has the located times, up to ``events_per_step`` for each step of dt.
+    ``sol.impacts`` has every impact with its time.  ``sol.events``, for use inside jit and vmap,
+    has the first ``events_per_step`` of each step of dt; ``stats.unlisted`` counts the others.
     """
 
     rtol: Array = eqx.field(default=1e-11, converter=number)
     atol: Array = eqx.field(default=1e-13, converter=number)
     events_per_step: int = 16
     stiff: bool = False
+    max_step: Array | None = eqx.field(default=None, converter=number)
+    jumps: Array = eqx.field(default=(), converter=lambda x: jnp.sort(jnp.ravel(number(x))))
     one_restitution: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
     differentiable: ClassVar[bool] = True
+    lockstep: ClassVar[bool] = False
+    dense: ClassVar[bool] = True
+
+    def over(self, span) -> "EventDriven":
+        """The scheme for a run of length ``span``: with the longest step that goes with it."""
+        if self.max_step is not None:
+            return self
+        return eqx.tree_at(
+            lambda s: s.max_step, self, number(span) / 200.0, is_leaf=lambda x: x is None
+        )
 
     def start(self, world, t, q, v, dt):
         contacts = world.normals(t, q)
         closed = contacts.gap <= 1e-10 * (_size(contacts, q) + 1e-4)
         resting = closed & (jnp.abs(contacts.velocity(v)) <= _SAME * _speed(contacts, v))
-        return State(t, q, v, _Memory(_pressing(world, t, q, v, resting), dt))
+        a = world.acceleration(t, q, v)
+        large, fast = (jnp.max(jnp.abs(x)) for x in (jnp.append(q, v), jnp.append(v, a)))
+        h = jnp.clip(0.01 * large / jnp.where(fast > 0.0, fast, 1.0), 1e-6 * dt, dt)
+        h = jax.lax.stop_gradient(jnp.where(fast > 0.0, h, dt))
+        return State(t, q, v, _Memory(_pressing(world, t, q, v, resting), h))
 
     def step(self, world, state, dt):
+        """To t + dt; impacts beyond ``events_per_step`` are counted, not listed."""
+        return self._moved(world, state, state.t + dt, pausing=False)
+
+    def portion(self, world, state, t1):
+        """To t1, or as far as the table of impacts has room; the state has the time reached."""
+        return self._moved(world, state, t1, pausing=True)
+
+    def _moved(self, world, state, t1, pausing):
         p = world.gaps(state.t, state.q).shape[0]
+        zero = jnp.array(0)
         loop = _Loop(
-            t=state.t,
+            t=jnp.asarray(state.t, float),
             q=state.q,
             v=state.v,
             push=jnp.zeros(p),
             mode=state.memory.mode,
             h=jnp.asarray(state.memory.h, float),
+            cut=jnp.asarray(jnp.inf),
+            tries=zero,
             table=jnp.full((self.events_per_step, 5), -1.0),
-            impacts=jnp.array(0),
-            turns=jnp.array(0),
+            struck=jnp.zeros(p, int),
+            crowd=zero,
+            since=jax.lax.stop_gradient(jnp.asarray(state.t, float)),
+            passed=zero,
+            turns=zero,
             status=Status.ok,
         )
-        t1 = state.t + dt
         method = LinearlyImplicit() if self.stiff else RungeKutta()
-        loop = jax.lax.while_loop(
-            lambda s: (s.t < t1) & (s.turns < _EVENTS) & (s.status == Status.ok),
-            lambda s: self._turn(world, method, s, t1),
-            loop,
-        )
-        late = (loop.t < t1) & (loop.status == Status.ok)
-        loop = jax.lax.cond(late, lambda s: _fallback(world, s, t1), lambda s: s, loop)
-        q, v, push = no_derivative_where(late, (loop.q, loop.v, loop.push))
+        full = self.events_per_step - p
+
+        def going(s):
+            paused = pausing & (jnp.sum(s.struck) > full) & (self.events_per_step > p)
+            return (s.t < t1) & (s.turns < _TURNS) & (s.status == Status.ok) & ~paused
+
+        loop = jax.lax.while_loop(going, lambda s: self._turn(world, method, s, t1), loop)
+        lost = failing((loop.t < t1) & (loop.turns >= _TURNS), Status.unconverged)
         before = world.normals(state.t, state.q).velocity(state.v)
-        after = world.normals(t1, q).velocity(v)
-        new = State(t1, q, v, _Memory(loop.mode, loop.h))
+        after = world.normals(loop.t, loop.q).velocity(loop.v)
+        new = State(loop.t, loop.q, loop.v, _Memory(loop.mode, loop.h))
         return new, Report(
-            impulse=push[:, None],
+            impulse=loop.push[:, None],
             before=before[:, None],
             after=after[:, None],
             residual=jnp.zeros(()),
             iterations=loop.turns,
             contraction=jnp.zeros(()),
-            status=loop.status,
-            fallbacks=late.astype(int),
+            status=first_failure(loop.status, lost),
+            fallbacks=loop.passed,
             events=loop.table,
+            struck=loop.struck,
         )
 
     def _turn(self, world, method, s, t1):
-        """One step of the method, to its end or to the first event in it."""
-        flow = _Flow(world, s.mode, s.q.shape[0])
+        """One step of the method: accepted, ended by an event, or shortened."""
+        stop, until = self._next_stop(s.t, t1)
+        flow = _Flow(world, s.mode, until, s.q.shape[0])
         y = jnp.concatenate([s.q, s.v, s.push])
-        last = s.t + s.h >= t1
-        h = jnp.where(last, t1 - s.t, s.h)
-        y1, error = method.step(flow.rate, s.t, y, h)
-        d = 2 * s.q.shape[0]
-        scale = self.atol + self.rtol * jnp.maximum(jnp.abs(y), jnp.abs(y1))[:d]
-        error = jnp.max(jnp.abs(error[:d]) / scale)
-        good = error <= 1.0
-        start, end = flow.watch(s.t, y), flow.watch(s.t + h, y1)
-        happening = _happening(start, end, s.mode, h)
-        found = good & jnp.any(happening.any)
+        longest = jnp.inf if self.max_step is None else self.max_step
+        wanted = jnp.minimum(jnp.minimum(s.h, s.cut), longest)
+        shortest = _SHORTEST * (jnp.abs(s.t) + jnp.abs(t1))
+        wanted = jax.lax.stop_gradient(jnp.maximum(wanted, shortest))
+        last = s.t + 1.0001 * wanted >= stop
+        h = jnp.where(last, stop - s.t, wanted)
+        t_end = jnp.where(last, stop, s.t + h)
+        tiny = h <= shortest
 
-        def at(length):
-            return method.step(flow.rate, s.t, y, length)[0]
+        ends, errors = jax.vmap(lambda x: method.step(flow.rate, s.t, y, x * h))(KNOTS[1:])
+        error = jnp.max(jnp.abs(errors[:, : 2 * flow.d]) / self._scale(flow, y, ends))
+        path = _Path.along(flow, method, s.t, y, ends, h)
+        error = jnp.maximum(error, jnp.max(path.defect / self._scale(flow, y, ends)) / _DEFECT)
+        finite = jnp.all(jnp.isfinite(ends)) & jnp.all(jnp.isfinite(path.lam))
+        error = jnp.where(finite, error, jnp.inf)
+        good = finite & ((error <= 1.0) | tiny)
+        watched = s.mode.shape[0] > 0
+        seen = self._seen(flow, s, path, ends[-1], t_end, h, tiny) if watched else _Seen.nothing()
+        seen = jax.lax.stop_gradient(seen)
 
-        def cut(_):
-            length = _first_event(flow, at, s.t, start, end, happening, h)
-            return self._after_event(world, flow, s, at(length), s.t + length)
-
-        def whole(_):
-            t = jnp.where(last, t1, s.t + h)
-            q, v, push = flow.split(y1)
-            q, v = _back_on(world, t, q, v, s.mode)
-            status = failing(~jnp.all(jnp.isfinite(y1)), Status.nonfinite)
-            status = first_failure(failing(~world.metric(q).ok(), Status.mass), status)
-            return eqx.tree_at(
-                lambda s: (s.t, s.q, s.v, s.push, s.status),
-                s,
-                (t, q, v, push, status),
-            )
-
-        def rejected(_):
-            small = h < 1e-13 * (jnp.abs(s.t) + jnp.abs(t1))
-            broken = small | ~jnp.isfinite(s.q).all()
-            return eqx.tree_at(lambda s: s.status, s, failing(broken, Status.nonfinite))
-
-        new = jax.lax.cond(found, cut, lambda _: jax.lax.cond(good, whole, rejected, None), None)
+        event, whole = good & seen.event, good & seen.clear
+        outcomes = [
+            lambda: eqx.tree_at(lambda s: s.status, s, failing(tiny & ~finite, Status.nonfinite)),
+            lambda: self._whole(world, flow, s, seen, ends[-1], t_end),
+            lambda: self._after_event(world, flow, method, s, seen, y, ends[-1], t_end, h),
+        ]
+        which = jnp.where(event, 2, jnp.where(whole, 1, 0))
+        new = jax.lax.switch(which, outcomes if watched else outcomes[:2])
         proposed = jnp.where(jnp.isfinite(error), method.next_step(h, error), 0.2 * h)
-        # a step cut by a record says nothing against a longer one
+        # a step cut by an event or a record says nothing against a longer one
         proposed = jnp.where(good & (h < s.h), jnp.maximum(proposed, s.h), proposed)
-        proposed = jax.lax.stop_gradient(proposed)  # the motion does not depend on the steps
-        return eqx.tree_at(lambda s: (s.h, s.turns), new, (proposed, s.turns + 1))
+        # one that a gap shortened, because it does not tell, does
+        proposed = jnp.where(good & ~event & ~whole & ~seen.crossing, 4.0 * seen.length, proposed)
+        again = ~(event | whole)
+        cut = jnp.where(good & again, seen.length, jnp.inf)
+        cut = jnp.where(~good, jnp.minimum(s.cut, proposed), cut)
+        tries = jnp.where(again & good & seen.crossing, s.tries + 1, jnp.where(again, s.tries, 0))
+        proposed, cut = jax.lax.stop_gradient((proposed, cut))  # the motion does not depend on them
+        return eqx.tree_at(
+            lambda s: (s.h, s.cut, s.tries, s.turns), new, (proposed, cut, tries, s.turns + 1)
+        )
 
-    def _after_event(self, world, flow, s, y, t):
-        """The state behind an event at (t, y): (2), (5), then (4)."""
-        q, v, push = flow.split(y)
-        metric, contacts = world.metric(q), world.normals(t, q)
+    def _next_stop(self, t, t1):
+        """The end of the step that no step may pass, and the last time that is before it."""
+        if not self.jumps.size:
+            return t1, jnp.inf
+        now = jax.lax.stop_gradient(t)
+        jump = jnp.min(jnp.where(self.jumps > now, self.jumps, jnp.inf))
+        return jnp.minimum(jump, t1), jnp.nextafter(jump, -jnp.inf)
+
+    def _scale(self, flow, y, ends):
+        """(2d,) the error allowed in a step."""
+        return self.atol + self.rtol * jnp.maximum(jnp.abs(y), jnp.max(jnp.abs(ends), 0))[: 2 * flow.d]
+
+    def _seen(self, flow, s, path, y, t, h, tiny):
+        """What the functions (2) do in a step that ends at (t, y)."""
+        q, v, _ = flow.split(y)
+        contacts = flow.normals(t, q)
+        before = flow.normals(s.t, s.q)
+        size = jnp.maximum(_size(contacts, q), _size(before, s.q))
+        timed = jnp.maximum(jnp.abs(contacts.rate), jnp.abs(before.rate)) * jnp.abs(t)
+        start = jnp.minimum(before.gap, 0.0)  # of a gap that leaves, zero but for rounding
+        pieces = Pieces.of(jnp.where(s.mode, path.lam, path.gap - start))
+        pressed = jnp.max(jnp.abs(path.lam), axis=0)
+        fine = jnp.where(s.mode, _SAME * pressed, _SLACK * (size + timed))
+        wide = self.atol + self.rtol * size
+        coarse = jnp.where(s.mode, 1e-9 * pressed, 0.1 * wide)
+        # what is not resolved may be rounding; up to a part of the tolerance it has no sign
+        slack = jnp.maximum(fine, jnp.minimum(2.0 * pieces.rest, coarse))
+        pieces = pieces.raised(slack)
+        f = jnp.where(s.mode, path.lam, path.gap - start) + slack
+        doubtful = (pieces.least <= 0.0) & ~tiny  # (pieces, p)
+        first = jnp.argmax(jnp.any(doubtful, axis=1))
+        here = doubtful[first]
+
         w = contacts.velocity(v)
-        closed = s.mode | (contacts.gap <= _SAME * (_size(contacts, q) + jnp.abs(s.h * w)))
+        slope = jnp.where(s.mode, f[-1] - f[-2], w)
+        near = (2.0 * slack + 8.0 * _EPS * (jnp.abs(t) + h) * jnp.abs(w)) * 2.0**s.tries
+        least = jnp.where(s.mode | (s.tries > 8), 0.0, _SAME * _speed(contacts, v))
+        ending = (f[-1] <= near) & ((f[-1] >= -near) | tiny) & ((slope < -least) | (s.mode & (f[-1] <= 0.0)) | (s.tries > 30))
+        # doubts that are about nothing but the end
+        about_end = (first == PIECES - 1) & jnp.all(~here | ending)
+        gone = s.mode & (f[START] < 0.0)  # the force jumped: released at once
+        clear = ~jnp.any(doubtful)
+        event = jnp.any(gone) | (jnp.any(ending) & (clear | about_end))
+
+        crossing = pieces.crossing()[first]
+        all_cross = jnp.any(doubtful) & jnp.all(~here | crossing)
+        i = jnp.argmin(jnp.where(here & crossing, pieces.secant()[first], jnp.inf))
+        x = pieces.zero(first, i)
+        # from the last piece, by the speed at the end itself
+        above = jnp.where(jnp.max(f, axis=0) > 4.0 * slack, slack, 0.0)[i]
+        newton = 1.0 - (f[-1, i] - above) / jnp.where(w[i] < 0.0, w[i] * h, -1.0)
+        close = (first == PIECES - 1) & (w[i] < 0.0) & ~s.mode[i] & (jnp.abs(newton - x) < 0.02)
+        x = jnp.where(close, newton, x)
+        shorter = jnp.where(first > 0, first / PIECES, 1.0 / PIECES)
+        length = h * jnp.where(all_cross, jnp.clip(x, _EPS, 1.0), shorter)
+
+        turning = ~s.mode & (before.velocity(s.v) < 0.0) & (w > 0.0)
+        graze = jnp.any(turning & (jnp.min(pieces.least, axis=0) <= 10.0 * wide))
+        return _Seen(clear & ~event, event, jnp.any(gone), all_cross, length, graze)
+
+    def _whole(self, world, flow, s, seen, y, t):
+        """The state at the end of a step in which nothing happens."""
+        q, v, push = flow.split(y)
+        q, v = _back_on(flow, t, q, v, s.mode)
+        q, v, push = no_derivative_where(seen.graze, (q, v, push))
+        status = failing(~world.metric(q).ok(), Status.mass)
+        return eqx.tree_at(
+            lambda s: (s.t, s.q, s.v, s.push, s.status), s, (t, q, v, push, status)
+        )
+
+    def _after_event(self, world, flow, method, s, seen, y, y1, t1, h):
+        """The state behind an event at the end of a step: (3), (5), then (4)."""
+        t = jnp.where(seen.at_once, s.t, t1)
+        y = jnp.where(seen.at_once, y, y1)
+        q, v, _ = flow.split(y)
+        contacts = flow.normals(t, q)
+        w = contacts.velocity(v)
+        closed = s.mode | (contacts.gap <= _SAME * (_size(contacts, q) + jnp.abs(h * w)))
         hit = closed & ~s.mode & (w < -_SAME * _speed(contacts, v))
-        struck = rebound(world, metric, world.contacts(t, q), v, closed)
+        i = jnp.argmin(jnp.where(hit, contacts.gap, jnp.inf))
+        slope = jax.lax.stop_gradient(jnp.where(hit[i], w[i], -1.0))
+        shift, y = _moving_with_the_gap(flow, method, t, y, i, slope, hit[i])
+        q, v, push = flow.split(y)
+        metric, contacts = world.metric(q), flow.normals(t + shift, q)
+        w = contacts.velocity(v)
+        both = world.contacts(jnp.minimum(t + shift, flow.until), q)
+        struck = rebound(world, metric, both, v, closed)
         v1 = jnp.where(jnp.any(hit), struck.point, v)
         blow = jnp.where(jnp.any(hit), struck.multipliers[:, 0], 0.0)
 
         # (5): what is left of an accumulation is passed in one go
         w1 = contacts.velocity(v1)
         e = world.restitutions(w.shape[0])
-        a = flow.second(t, q, v1, metric.solve(world.forces(t, q, v1)))
+        a = _second(flow, t, q, v1, metric.solve(flow.forces(t, q, v1)))
         wide = self.atol + self.rtol * _size(contacts, q)
         spent = (a < 0.0) & (2.0 * w1**2 <= 0.1 * wide * -a * (1.0 - e))
+        late = jax.lax.stop_gradient(t) - s.since > 1e-12 * (jnp.abs(t) + jnp.abs(t1))
+        crowd = jnp.where(late, 0, s.crowd + jnp.any(hit))
+        crowded = crowd >= _CROWD
         sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1))  # v1 may be the small difference of two
-        resting = closed & (spent | (jnp.abs(w1) <= _SAME * _speed(contacts, sizes)))
-        v2 = _still(metric, contacts, v1, resting)
+        resting = closed & (spent | crowded | (jnp.abs(w1) <= _SAME * _speed(contacts, sizes)))
+        v2 = _still(metric, contacts, v1, _independent(metric, contacts.rows, resting))
 
-        released = s.mode & (flow.multiplier(t, q, v) <= 0.0)
-        mode = _pressing(world, t, q, v2, resting & ~(released & ~jnp.any(hit)))
+        mode = _pressing(flow, t, q, v2, resting)
         several = jnp.any(hit) & (jnp.sum(closed & ~s.mode) > 1)
         close = 10.0 * (
             self.atol + self.rtol * jnp.maximum(_size(contacts, q), _size(contacts, s.q))
         )
-        rough = several | jnp.any(~s.mode & _grazing(flow, t, q, v, contacts.gap, w, close))
-        t, q, v2, push, blow = no_derivative_where(rough, (t, q, v2, push, blow))
-        table, count = _logged(s, t, w, w1, blow)
+        a0 = _second(flow, t, q, v, flow.acceleration(t, q, v))
+        graze = jnp.any(~s.mode & _grazing(contacts.gap, w, a0, close))
+        q, v2, push, blow, shift = no_derivative_where(
+            several | graze | crowded, (q, v2, push, blow, shift)
+        )
+        table, count = _logged(s, t + shift, w, w1, blow)
+        # back to the time of the step, which does not move with the parameters
+        after = _Flow(world, mode, flow.until, flow.d)
+        y = method.step(after.rate, t, jnp.concatenate([q, v2, push + blow]), -shift)[0]
+        q, v2, push = flow.split(y)
         status = first_failure(failing(~jnp.all(jnp.isfinite(v2)), Status.nonfinite), struck.status)
-        return _Loop(t, q, v2, push + blow, mode, s.h, table, count, s.turns, status)
+        return eqx.tree_at(
+            lambda s: (s.t, s.q, s.v, s.push, s.mode, s.table, s.struck)
+            + (s.crowd, s.since, s.passed, s.status),
+            s,
+            (t, q, v2, push, mode, table, count)
+            + (
+                jnp.where(crowded, 0, crowd),
+                jnp.where(late, jax.lax.stop_gradient(t), s.since),
+                s.passed + crowded,
+                status,
+            ),
+        )
 
 
 class _Memory(eqx.Module):
@@ -208,22 +357,52 @@ class _Loop(eqx.Module):
     v: Array
     push: Array  # (p,) impulse since the start of the step
     mode: Array
-    h: Array
+    h: Array  # () the step that the error allows
+    cut: Array  # () what an event ahead, or a gap in doubt, allows
+    tries: Array  # () int, to meet an event
     table: Array  # (k, 5)
-    impacts: Array  # () int
+    struck: Array  # (p,) int, impacts
+    crowd: Array  # () int, impacts in a row that are as good as simultaneous
+    since: Array  # () the time of the first of them
+    passed: Array  # () int, accumulations over several gaps
     turns: Array  # () int
     status: Status
 
 
-class _Watch(eqx.Module):
-    """What can make an event, at one time."""
+class _Seen(eqx.Module):
+    """What a step has in it."""
 
-    gap: Array  # (p,)
-    w: Array  # (p,) normal velocity
-    lam: Array  # (p,) multiplier on A, 0 elsewhere
-    second: Array  # (p,) derivative of w
-    departs: Array  # (p,) w, or where it is zero its derivative: which way the gap will go
-    rounding: Array  # (p,) below which a gap is zero
+    clear: Array  # () bool: nothing
+    event: Array  # () bool: an event at its end, or at its start
+    at_once: Array  # () bool: at its start
+    crossing: Array  # () bool: one inside, where ``length`` leads
+    length: Array  # () the step to take instead
+    graze: Array  # () bool
+
+    @staticmethod
+    def nothing():
+        no = jnp.array(False)
+        return _Seen(~no, no, no, no, jnp.zeros(()), no)
+
+
+class _Path(eqx.Module):
+    """A step of the method at POINTS."""
+
+    gap: Array  # (m, p)
+    lam: Array  # (m, p)
+    defect: Array  # (2d,) what (1) is off there, over the step
+
+    @staticmethod
+    def along(flow, method, t, y, ends, h):
+        x = jnp.concatenate([y[None], ends])
+        x, slopes = dense(x, jax.vmap(flow.rate)(t + h * KNOTS, x), h)
+        times = t + h * POINTS
+        rates = jax.vmap(flow.rate)(times, x)
+        d = flow.d
+        fault = method.damped(flow.rate, t, y, h, rates - slopes)[:, : 2 * d]
+        gap = jax.vmap(lambda t, x: flow.gaps(t, x[:d]))(times, x)
+        lam = rates[:, 2 * d :]
+        return _Path(gap, lam, h * jnp.max(jnp.abs(fault), axis=0))
 
 
 class _Flow(eqx.Module):
@@ -231,10 +410,26 @@ class _Flow(eqx.Module):
 
     world: Any
     mode: Array
+    until: Array  # () times after this are taken as this: the next jump is not looked at
     d: int
 
     def split(self, y):
         return y[: self.d], y[self.d : 2 * self.d], y[2 * self.d :]
+
+    def gaps(self, t, q):
+        return self.world.gaps(jnp.minimum(t, self.until), q)
+
+    def normals(self, t, q):
+        return self.world.normals(jnp.minimum(t, self.until), q)
+
+    def forces(self, t, q, v):
+        return self.world.forces(jnp.minimum(t, self.until), q, v)
+
+    def metric(self, q):
+        return self.world.metric(q)
+
+    def project(self, *args):
+        return self.world.project(*args)
 
     def rate(self, t, y):
         q, v, _ = self.split(y)
@@ -244,28 +439,30 @@ class _Flow(eqx.Module):
     def acceleration(self, t, q, v):
         return self._accelerated(t, q, v)[0]
 
-    def multiplier(self, t, q, v):
-        return self._accelerated(t, q, v)[1]
-
-    def watch(self, t, y):
-        q, v, _ = self.split(y)
-        contacts = self.world.normals(t, q)
-        w, (a, lam) = contacts.velocity(v), self._accelerated(t, q, v)
-        still = jnp.abs(w) <= _SAME * _speed(contacts, v)
-        second = self.second(t, q, v, a)
-        departs = jnp.where(still, second, w)
-        return _Watch(contacts.gap, w, lam, second, departs, _SAME * _size(contacts, q))
-
-    def second(self, t, q, v, a):
-        """d^2 g / dt^2 along an acceleration a."""
-        return _second(self.world, t, q, v, a)
-
     def _accelerated(self, t, q, v):
-        metric = self.world.metric(q)
-        free = metric.solve(self.world.forces(t, q, v))
-        rows = self.world.normals(t, q).rows
-        lam = -_equal(metric, rows, self.second(t, q, v, free), self.mode)
+        metric = self.metric(q)
+        free = metric.solve(self.forces(t, q, v))
+        rows = self.normals(t, q).rows
+        lam = -_equal(metric, rows, _second(self, t, q, v, free), self.mode)
         return free + _push(metric, rows, lam), lam
+
+
+def _moving_with_the_gap(flow, method, t, y, i, w, moving):
+    """(0, y) with the derivatives of the shift x of an impact on gap i, and of the state then.
+
+        x = x - g_i(t + x, y(x)) / w,    one turn for each order of derivatives
+    """
+
+    def turn(_, loop):
+        ahead, _, _ = loop
+        there = method.step(flow.rate, t, y, ahead)[0]
+        gap = flow.gaps(t + ahead, flow.split(there)[0])[i]
+        later = ahead - jnp.where(moving, (gap - jax.lax.stop_gradient(gap)) / w, 0.0)
+        return later, ahead, there
+
+    zero = jnp.zeros(())
+    _, shift, y = jax.lax.fori_loop(0, _DERIVATIVES + 1, turn, (zero, zero, y))
+    return shift, y
 
 
 def _second(world, t, q, v, a):
@@ -298,6 +495,24 @@ def _equal(metric, rows, value, mask):
     return solve_dense(A, jnp.where(mask, value, 0.0))
 
 
+def _independent(metric, rows, mask):
+    """(p,) the part of the mask whose rows are linearly independent, the first of them kept."""
+    N = metric.whiten(jax.lax.stop_gradient(rows))
+
+    def turn(i, loop):
+        basis, kept = loop
+        rest = N[i] - product(basis.T, product(basis, N[i]))
+        length = jnp.sqrt(jnp.sum(rest * rest))
+        new = mask[i] & (length > 1e-8 * jnp.sqrt(jnp.sum(N[i] * N[i])))
+        row = jnp.where(new, rest / jnp.where(new, length, 1.0), 0.0)
+        return basis.at[i].set(row), kept.at[i].set(new)
+
+    if len(mask) < 2:
+        return mask
+    start = (jnp.zeros_like(N), jnp.zeros_like(mask))
+    return jax.lax.fori_loop(0, len(mask), turn, start)[1]
+
+
 def _still(metric, contacts, v, mask):
     """v with the normal velocities of the mask taken out."""
     w = contacts.velocity(v)
@@ -318,140 +533,20 @@ def _pressing(world, t, q, v, resting):
     bend = _second(world, t, q, v, jnp.zeros_like(v))
     metric, contacts, free, bend = jax.lax.stop_gradient((metric, contacts, free, bend))
     found = world.project(metric, free, contacts, bend, resting)
-    opening = bend + product(contacts.rows, found.point)
-    rounding = _SAME * (jnp.abs(bend) + product(jnp.abs(contacts.rows), jnp.abs(found.point)))
-    return resting & ((found.multipliers > 0.0) | (opening <= rounding))
+    return resting & (found.multipliers > 0.0)
 
 
-def _grazing(flow, t, q, v, gap, w, close):
+def _grazing(gap, w, a, close):
     """(p,) (6): an impact and a miss that the tolerance does not tell apart."""
-    a = flow.second(t, q, v, flow.acceleration(t, q, v))
     lowest = gap - 0.5 * w**2 / jnp.where(a > 0.0, a, 1.0)
     return (gap <= 100.0 * close) & (a > 0.0) & (jnp.abs(lowest) <= close)
 
 
-class _Happening(eqx.Module):
-    impact: Array  # (p,) bool
-    near_miss: Array
-    release: Array
-    leaving: Array  # (p,) bool: closed when the step began, so its zero there does not count
-
-    @property
-    def any(self):
-        return self.impact | self.near_miss | self.release
-
-
-def _happening(start, end, mode, h):
-    """What a step from ``start`` to ``end`` has passed over."""
-    leaving = start.gap <= start.rounding
-    rounding = jnp.maximum(start.rounding, end.rounding)  # where q = 0 a gap has no size of its own
-    sunk = jnp.where(leaving, end.gap - start.gap, end.gap) < -rounding
-    # a minimum inside the step, and the tangents at its ends meet below zero
-    turns = (start.w < 0.0) & (end.w > 0.0) & ~leaving
-    bend = jnp.where(turns, start.w - end.w, -1.0)
-    meet = start.gap + start.w * (end.gap - end.w * h - start.gap) / bend
-    return _Happening(
-        impact=~mode & sunk,
-        near_miss=~mode & ~sunk & turns & (meet < -rounding),
-        release=mode & (end.lam < 0.0),
-        leaving=leaving,
-    )
-
-
-def _first_event(flow, at, t, start, end, happening, h):
-    """The length of the step at which the first thing happens: regula falsi (Illinois)."""
-
-    def first(gap, now):  # positive before the first event
-        signs = (
-            jnp.where(happening.impact, gap, jnp.inf),
-            jnp.where(happening.near_miss, jnp.minimum(gap, -now.w), jnp.inf),
-            jnp.where(happening.release, now.lam, jnp.inf),
-        )
-        return jnp.min(jnp.stack(signs))
-
-    resting = jax.lax.stop_gradient(start.gap)  # where leaving, zero but for rounding
-    rounding = jax.lax.stop_gradient(jnp.maximum(start.rounding, end.rounding))
-
-    def after(length, now):  # the zero that a leaving gap starts from is divided out
-        moved = now.gap - resting
-        rate = start.w + 0.5 * start.second * length
-        # at first the gap has moved by less than its rounding, which says nothing
-        early = jnp.maximum(jnp.abs(moved), jnp.abs(rate * length)) <= rounding
-        moved = jnp.where(early, rate, moved / length)
-        return first(jnp.where(happening.leaving, moved, now.gap), now)
-
-    def ahead(length):
-        return after(length, flow.watch(t + length, at(length)))
-
-    step = 4e-16 * (jnp.abs(t) + h)  # the finest distinction of two times
-
-    at_once = first(jnp.where(happening.leaving, start.departs, start.gap), start)
-
-    def unfinished(loop):
-        a, b, *_, turns = loop
-        return (b - a > 2.5 * step) & (turns < _ROOT_TURNS)
-
-    def bracketed(ahead, h):
-        def turn(loop):
-            a, b, fa, fb, side, turns = loop
-            x = jnp.clip((a * fb - b * fa) / (fb - fa), a + step, b - step)
-            x = jnp.where(turns % 8 == 7, 0.5 * (a + b), x)
-            f = ahead(x)
-            after = f <= 0.0
-            fa1 = jnp.where(after, jnp.where(side > 0, 0.5 * fa, fa), f)
-            fb1 = jnp.where(after, f, jnp.where(side < 0, 0.5 * fb, fb))
-            return (
-                jnp.where(after, a, x),
-                jnp.where(after, x, b),
-                fa1,
-                fb1,
-                jnp.where(after, 1, -1),
-                turns + 1,
-            )
-
-        loop = (jnp.zeros(()), h, at_once, after(h, end), jnp.array(0), jnp.array(0))
-        return jax.lax.while_loop(unfinished, turn, loop)[1]
-
-    # its derivative is that of the root, from the implicit function theorem
-    found = jax.lax.custom_root(ahead, jax.lax.stop_gradient(h), bracketed, _divided)
-    return jnp.where(at_once <= 0.0, 0.0, found)
-
-
-def _divided(slope, value):
-    """The solution of slope(x) = value; 0 where the event is where it is whatever the value."""
-    rate = slope(jnp.ones_like(value))
-    return jnp.where(rate == 0.0, 0.0, value / jnp.where(rate == 0.0, 1.0, rate))
-
-
 def _logged(s, t, before, after, blow):
-    """The table of impacts with one more row for each gap that was struck."""
-    table, count = s.table, s.impacts
-    for i in range(blow.shape[0]):
-        row = jnp.stack([t, jnp.asarray(float(i)), before[i], after[i], blow[i]])
-        here = (jnp.arange(table.shape[0]) == count) & (blow[i] > 0.0)
-        table = jnp.where(here[:, None], row, table)
-        count = count + (blow[i] > 0.0)
-    return table, count
-
-
-def _fallback(world, s, t1):
-    """What is left of the step, by Maury's scheme."""
-    s = jax.tree_util.tree_map(jax.lax.stop_gradient, s)  # its derivative is not to be used
-    h = (t1 - s.t) / _FALLBACK_STEPS
-    scheme = Maury()
-
-    def step(_, carried):
-        state, push, status = carried
-        state, report = scheme.step(world, state, h)
-        return state, push + report.impulse[:, 0], first_failure(status, report.status)
-
-    state, push, status = jax.lax.fori_loop(
-        0, _FALLBACK_STEPS, step, (State(s.t, s.q, s.v), s.push, s.status)
-    )
-    metric, contacts = world.metric(state.q), world.normals(t1, state.q)
-    a = metric.solve(world.forces(t1, state.q, state.v))
-    slow = jnp.abs(contacts.velocity(state.v)) <= 2.0 * h * _speed(contacts, a)
-    resting = slow & (contacts.gap <= _SAME * (_size(contacts, state.q) + 1.0))
-    v = _still(metric, contacts, state.v, resting)
-    mode = _pressing(world, t1, state.q, v, resting)
-    return _Loop(t1, state.q, v, push, mode, s.h, s.table, s.impacts, s.turns, status)
+    """The table of impacts with one more row for each gap that was struck, and their number."""
+    hit = blow > 0.0
+    row = jnp.sum(s.struck) + jnp.cumsum(hit) - 1
+    row = jnp.where(hit, row, s.table.shape[0])  # beyond the table: not written
+    times, gaps = jnp.full(blow.shape, t), jnp.arange(blow.shape[0], dtype=float)
+    rows = jnp.stack([times, gaps, before, after, blow], axis=1)
+    return s.table.at[row].set(rows, mode="drop"), s.struck + hit

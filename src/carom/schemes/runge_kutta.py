@@ -33,6 +33,10 @@ class RungeKutta:
         k = jax.lax.fori_loop(0, len(self.b), stage, jnp.zeros((len(self.b), y.shape[0])))
         return y + h * (self.b @ k), h * (self.b_error @ k)
 
+    def damped(self, rate, t: Array, y: Array, h: Array, faults: Array) -> Array:
+        """Faults (m, n) of the rate, as they reach the motion."""
+        return faults
+
     def next_step(self, h: Array, error: Array) -> Array:
         """The step that would have had an error of about one."""
         return step_for(h, error, self.order)

@@ -33,6 +33,7 @@ class Report(eqx.Module):
     penetration: Any = 0.0  # () largest overlap inside the step (Penalty)
     fallbacks: Any = 0  # () int, intervals handed to another scheme
     events: Any = None  # (k, 5) impacts located inside the step: time, gap, before, after, impulse
+    struck: Any = None  # (p,) int, impacts located on each gap, whether ``events`` has room or not
     contacts: Any = None  # the rows that impulse, before and after belong to
 
 
@@ -46,7 +47,13 @@ class Scheme(eqx.Module):
     jointed: ClassVar[bool] = False  # whether it moves joints
     gluey: ClassVar[bool] = False  # whether it carries what glued contacts remember
     at_ends: ClassVar[bool] = True  # whether it asks for the force at the ends of a step
+    lockstep: ClassVar[bool] = True  # whether the steps of all members of a batch are as long
+    dense: ClassVar[bool] = False  # whether a step of any length is exact: records between steps
     events_per_step: eqx.AbstractVar[int]  # located impacts that the report of a step holds
+
+    def over(self, span) -> "Scheme":
+        """The scheme for a run of length ``span``."""
+        return self
 
     @abc.abstractmethod
     def start(self, world, t: Array, q: Array, v: Array, dt: Array) -> State:
