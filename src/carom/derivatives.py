@@ -18,11 +18,16 @@ from jax.tree_util import tree_map
 from carom.errors import DerivativeError
 
 
-def differentiable(function):
-    """``function`` of arrays with the rule (1), for what it closes over too, to any order."""
+def differentiable(function, *, lockstep: bool = True):
+    """``function`` of arrays with the rule (1), for what it closes over too, to any order.
+
+    Without ``lockstep`` the members of a batch are run one after another: in a loop whose length
+    differs from member to member, side by side, each would take as long as the longest.
+    """
 
     def called(*args):
-        return _by_columns(eqx.filter_closure_convert(function, *args), *args)
+        closed = eqx.filter_closure_convert(function, *args)
+        return _by_columns(closed, *args, lockstep=lockstep)
 
     return called
 
@@ -37,12 +42,12 @@ def refusing(function, reason: str):
 
 
 @eqx.filter_custom_jvp
-def _by_columns(function, *args):
-    return function(*args)
+def _by_columns(function, *args, lockstep):
+    return function(*args) if lockstep else _one_by_one(function, *args)
 
 
 @_by_columns.def_jvp
-def _by_columns_rule(primals, tangents):
+def _by_columns_rule(primals, tangents, *, lockstep):
     x, shaped = ravel_pytree(_where_moved(tangents, primals))
     dx, _ = ravel_pytree(tangents)
     fixed = tree_map(lambda t, p: p if t is None else None, tangents, primals, is_leaf=_is_none)
@@ -57,8 +62,32 @@ def _by_columns_rule(primals, tangents):
 
         return jax.vmap(column, out_axes=(None, 0, None))(jnp.eye(x.size))
 
-    y, J, rest = differentiable(value_and_columns)(x)
+    y, J, rest = differentiable(value_and_columns, lockstep=lockstep)(x)
     return eqx.combine(y, rest), tree_map(lambda c: jnp.tensordot(dx, c, 1), J)
+
+
+def _one_by_one(*call):
+    """function(*args) for call = (function, *args), with a vmap that is a map."""
+    arrays, rest = eqx.partition(call, eqx.is_array)
+    leaves, tree = jax.tree_util.tree_flatten(arrays)
+
+    @jax.custom_batching.custom_vmap
+    def called(*leaves):
+        function, *args = eqx.combine(jax.tree_util.tree_unflatten(tree, leaves), rest)
+        return function(*args)
+
+    @called.def_vmap
+    def mapped(size, batched, *leaves):
+        def one(moving):
+            moving = iter(moving)
+            pairs = zip(leaves, batched, strict=True)
+            return called(*(next(moving) if several else leaf for leaf, several in pairs))
+
+        moving = tuple(x for x, several in zip(leaves, batched, strict=True) if several)
+        found = jax.lax.map(one, moving) if moving else called(*leaves)
+        return found, tree_map(lambda _: bool(moving), found)
+
+    return called(*leaves)
 
 
 @eqx.filter_custom_jvp

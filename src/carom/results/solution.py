@@ -23,17 +23,21 @@ class Stats(eqx.Module):
     iterations: Any  # () int, of projections and fixed points, in all
     contraction: Any  # () largest measured contraction factor of a fixed point
     penetration: Any  # () largest overlap inside a step (Penalty), where the records may miss it
-    fallbacks: Any  # () int, intervals handed to another scheme (EventDriven)
+    fallbacks: Any  # () int, accumulations over several gaps taken for rest (EventDriven)
+    unlisted: Any = 0  # () int, impacts that ``events`` has no room for (EventDriven)
 
     @staticmethod
     def start(impact) -> "Stats":
         """Before the first step, after the impact at t0."""
         zero, none = jnp.zeros(()), jnp.array(0)
-        return Stats(none, impact.residual, impact.iterations, zero, zero, none)
+        return Stats(none, impact.residual, impact.iterations, zero, zero, none, none)
 
     def after(self, report, good) -> "Stats":
         """With one more step."""
         worst = jnp.maximum(self.residual, report.residual)
+        unlisted = 0
+        if report.struck is not None:
+            unlisted = jnp.maximum(jnp.sum(report.struck) - report.events.shape[0], 0)
         return Stats(
             steps=self.steps + good,
             residual=jnp.where(good, worst, self.residual),
@@ -41,6 +45,7 @@ class Stats(eqx.Module):
             contraction=jnp.maximum(self.contraction, report.contraction),
             penetration=jnp.maximum(self.penetration, report.penetration),
             fallbacks=self.fallbacks + report.fallbacks,
+            unlisted=self.unlisted + unlisted,
         )
 
 
@@ -265,7 +270,7 @@ AXES = {  # after time
     "velocity_before": ("constraint",),
     "velocity_after": ("constraint",),
 }
-STATS = ("steps", "residual", "iterations", "contraction", "penetration", "fallbacks")
+STATS = ("steps", "residual", "iterations", "contraction", "penetration", "fallbacks", "unlisted")
 
 
 def load(path: str | os.PathLike, *, pile=None) -> Any:
@@ -313,7 +318,7 @@ def _loaded(path, pile) -> Any:
         t=data["time" if "time" in data.variables else "t"].values,
         **{name: data[name].values if name in data else None for name in AXES},
         events=data["events"].values if "events" in data else None,
-        stats=Stats(*(data[f"stats_{name}"].values[()] for name in STATS)),
+        stats=Stats(*(_stat(data, name) for name in STATS)),
         status=status,
         dt=np.full(data["status"].shape, data.attrs["dt"])[()],
         end=_saved_end(data),
@@ -339,6 +344,11 @@ def _saved_end(data) -> End | None:
     memory = [data[f"end_memory{k}"].values for k in range(count)]
     found = {name: data[f"end_{name}"].values[()] for name in ("t0", "step", "dt", "q", "v")}
     return End(**found, memory=memory)
+
+
+def _stat(data, name):
+    """Of a file; what it does not know of is zero."""
+    return data[f"stats_{name}"].values[()] if f"stats_{name}" in data else 0
 
 
 def scheme_text(scheme) -> str:
@@ -388,8 +398,12 @@ def _inside_lines(sol):
         ]
     if stats.fallbacks > 0:
         lines.append(
-            f"  handed to Maury()       {int(stats.fallbacks)} of the steps: their impacts "
-            "accumulate over several gaps in turn; of first order there"
+            f"  taken for rest          {int(stats.fallbacks)} accumulations that run over several "
+            "gaps in turn"
+        )
+    if stats.unlisted > 0:
+        lines.append(
+            f"  not in sol.events       {int(stats.unlisted)} impacts: raise events_per_step"
         )
     return lines
 

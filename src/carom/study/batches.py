@@ -205,11 +205,17 @@ def _batch(plan: Plan, fingerprint: str, parameters: dict) -> dict[str, np.ndarr
     """The results of one chunk, every field with a leading axis of members."""
     if fingerprint not in _PROGRAMS:
         _PROGRAMS.clear()  # one sweep at a time: a program holds on to what its functions hold
-        _PROGRAMS[fingerprint] = jax.jit(
-            jax.vmap(functools.partial(member, plan), in_axes=(0, None))
-        )
+        _PROGRAMS[fingerprint] = jax.jit(functools.partial(_members, plan))
     found = _PROGRAMS[fingerprint](parameters, jnp.ones(()))
     return {name: np.asarray(a) for name, a in found.items()}
+
+
+def _members(plan: Plan, parameters: dict, alive):
+    """Side by side, or one after another where each takes its own time."""
+    one = functools.partial(member, plan)
+    if plan.scheme.lockstep:
+        return jax.vmap(one, in_axes=(0, None))(parameters, alive)
+    return jax.lax.map(lambda p: one(p, alive), parameters)
 
 
 def _results(work: _Work, todo, client, retries):

@@ -149,7 +149,8 @@ def _carried(plan: Plan, name: str, values):
             parameters = {name: value}
             system = with_force_apart(named(plan.build, parameters), alive)
             dt = jnp.asarray(named(plan.dt, parameters), float)
-            run = Run(system, plan.scheme, jnp.asarray(float(plan.t0)), dt)
+            scheme = plan.scheme.over((plan.settle + plan.every * plan.records) * dt)
+            run = Run(system, scheme, jnp.asarray(float(plan.t0)), dt)
             carry, fields = kept_run(plan, run, begin(run, *state).carry)
             status = jnp.asarray(carry.status._value, jnp.int32)
             ok = status == 0  # the next value starts afresh after a failure

@@ -1,6 +1,5 @@
 """Lyapunov exponents, with the jump of tangent vectors at impacts."""
 
-import dataclasses
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -14,9 +13,6 @@ from carom.schemes.event_driven import EventDriven
 from carom.schemes.scheme import State
 from carom.status import Status, text_of
 from carom.worlds.system.system import System
-
-_EVENTS = 32  # impacts in one interval that can be counted
-
 
 @dataclass(frozen=True, eq=False)
 class Exponents:
@@ -77,12 +73,11 @@ def lyapunov(
             f"interval {interval}, settle {settle}, intervals {intervals}, count {count}: they "
             f"must be positive, settle may be 0, and count is at most {d2}"
         )
-    chosen = EventDriven() if scheme is None else scheme
-    chosen = dataclasses.replace(chosen, events_per_step=_EVENTS)
+    chosen = (EventDriven() if scheme is None else scheme).over(interval)
     run = Run(system, chosen, jnp.asarray(float(t0)), jnp.asarray(float(interval)))
     grown, impacts, status = _grown(run, q0, v0, jnp.eye(d2, m), int(settle), int(intervals))
     grown, impacts = np.asarray(grown), np.asarray(impacts)
-    _check(grown, impacts, status, interval)
+    _check(grown, status)
     return Exponents(
         exponents=grown.mean(axis=0) / interval,
         growth=grown,
@@ -101,16 +96,16 @@ def _grown(run: Run, q0, v0, Q, settle: int, intervals: int):
         def over(x):
             now = State(run.time(k), x[:d], x[d:], state.memory)
             new, report = run.scheme.step(run.system, now, run.dt)
-            return jnp.concatenate([new.q, new.v]), (new.memory, report.events, report.status)
+            return jnp.concatenate([new.q, new.v]), (new.memory, report.struck, report.status)
 
         x = jnp.concatenate([state.q, state.v])
         column = lambda c: jax.jvp(over, (x,), (c,), has_aux=True)  # noqa: E731
-        x, Q, (memory, events, found) = jax.vmap(column, in_axes=1, out_axes=(None, 1, None))(Q)
+        x, Q, (memory, struck, found) = jax.vmap(column, in_axes=1, out_axes=(None, 1, None))(Q)
         Q, R = jnp.linalg.qr(Q)
         new = State(run.time(k + 1), x[:d], x[d:], memory)
         growth = jnp.log(jnp.abs(jnp.diagonal(R)))
         status = Status.where(status == Status.ok, found, status)
-        return new, status, Q, growth, jnp.sum(events[:, 1] >= 0.0)
+        return new, status, Q, growth, jnp.sum(struck)
 
     def turn(k, loop):
         state, status, Q, growth, impacts = loop
@@ -124,7 +119,7 @@ def _grown(run: Run, q0, v0, Q, settle: int, intervals: int):
     return growth, impacts, status
 
 
-def _check(growth, impacts, status, interval):
+def _check(growth, status):
     if not bool(status == Status.ok):
         raise StudyError(f"the motion could not be followed: {text_of(status)}")
     if np.any(np.isnan(growth)):
@@ -132,8 +127,4 @@ def _check(growth, impacts, status, interval):
         raise StudyError(
             f"in interval {first} after settling the motion has no derivative: it grazes a gap or "
             "strikes several at once. Start elsewhere, or take fewer intervals"
-        )
-    if np.max(impacts) >= _EVENTS:
-        raise StudyError(
-            f"{_EVENTS} impacts or more in one interval of {interval:g}: take a shorter interval"
         )

@@ -84,13 +84,11 @@ class Impacts(Keep):
 
     def step(self, kept, state, report):
         before, count, impulse = kept
-        if report.events is None:
+        if report.struck is None:
             struck = report.impulse[: before.shape[0], 0] > 0.0
             count = count + (struck & ~before)
         else:
-            gaps = jnp.arange(count.shape[0])
-            struck = before
-            count = count + jnp.sum(report.events[:, 1, None] == gaps, axis=0)
+            struck, count = before, count + report.struck
         return struck, count, impulse + report.impulse[: before.shape[0], 0]
 
     def fields(self, kept, steps, dt):
@@ -170,10 +168,13 @@ def named(value, parameters: dict):
 
 def member(plan: Plan, parameters: dict, alive: Array) -> dict[str, Array]:
     """One run; ``status`` and what ``plan.keep`` asks for.  ``alive`` is 1, known at run time."""
-    system = with_force_apart(named(plan.build, parameters), alive)
+    system = named(plan.build, parameters)
+    if plan.scheme.lockstep:
+        system = with_force_apart(system, alive)
     q0, v0 = (jnp.atleast_1d(jnp.asarray(named(x, parameters), float)) for x in (plan.q0, plan.v0))
     dt = jnp.asarray(named(plan.dt, parameters), float)
-    run = Run(system, plan.scheme, jnp.asarray(float(plan.t0)), dt)
+    scheme = plan.scheme.over((plan.settle + plan.every * plan.records) * dt)
+    run = Run(system, scheme, jnp.asarray(float(plan.t0)), dt)
     carry, fields = kept_run(plan, run, begin(run, q0, v0).carry)
     return {"status": jnp.asarray(carry.status._value, jnp.int32), **fields}
 

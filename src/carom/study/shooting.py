@@ -16,7 +16,7 @@ from carom.worlds.system.system import System
 
 _NEWTON_TURNS = 30
 _SAMPLES = 200  # of a flight, to see what its gaps do
-_EVENTS = 64  # impacts in a period that the first guess can hold
+_IMPACTS = 64  # in a period: more are hardly isolated
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ def orbit(
 
 def _guess(system, q0, v0, t0, period, settle):
     """x0 and the impact times of one period, from a simulation: z (2d + k,), gaps (k,)."""
-    scheme = EventDriven(events_per_step=_EVENTS)
+    scheme = EventDriven()
     end = t0 + settle * period
     if settle:
         last = Record(final=True)
@@ -139,7 +139,7 @@ def _guess(system, q0, v0, t0, period, settle):
     impacts = np.asarray(sol.impacts)
     impacts = impacts[impacts["step"] > 0]
     lasting = sol.impulse[1:].sum() - impacts["impulse"].sum()
-    if len(impacts) >= _EVENTS or lasting > 1e-9 * (1.0 + sol.impulse.sum()):
+    if len(impacts) >= _IMPACTS or lasting > 1e-9 * (1.0 + sol.impulse.sum()):
         raise StudyError(
             f"the motion over one period has {len(impacts)} impacts and lasting contact: shooting "
             "describes orbits with isolated impacts, fewer than 64"
