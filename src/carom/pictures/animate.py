@@ -86,7 +86,10 @@ class _Picture:
     def __init__(self, sol, system, times):
         self.sol, self.system, self.times = sol, system, times
         self.t, self.q = np.asarray(sol.t), np.asarray(sol.q)
-        self.at = sol.at(times)[0]
+        if system is None:  # straight from record to record
+            self.at = np.stack([np.interp(times, self.t, x) for x in self.q.T], axis=-1)
+        else:
+            self.at = sol.at(times, system=system)[0]
         self.figure: Any = None
 
     def until(self, k):

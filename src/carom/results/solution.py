@@ -130,10 +130,12 @@ class Motion:
         )
         return log.table()
 
-    def at(self, t, *, side: str = "right") -> tuple[np.ndarray, np.ndarray]:
+    def at(self, t, *, side: str = "right", system=None) -> tuple[np.ndarray, np.ndarray]:
         """(q, v) at the times ``t``: q linear between records, v constant, as in the papers.
 
-        At a recorded time v jumps: ``side="right"`` gives the velocity after it, ``"left"`` before.
+        Under EventDriven the motion is integrated again from the record before, to its tolerance;
+        ``system`` is needed after jit, vmap or load.  Where v jumps, at a record or an impact,
+        ``side="right"`` gives the velocity after it, ``"left"`` before.
         """
         self._need_single("at")
         if side not in ("left", "right"):
@@ -142,10 +144,20 @@ class Motion:
         t = np.asarray(t, float)
         if np.any(t < times[0] - slack) or np.any(t > times[-1] + slack):
             raise TimeError(f"t = {t} is outside the recorded [{times[0]:g}, {times[-1]:g}]")
+        if self._dense():
+            from carom.run.between import between
+
+            q, v = between(self, self.system if system is None else system, np.ravel(t), side)
+            return q.reshape(*t.shape, -1), v.reshape(*t.shape, -1)
         shift = slack if side == "right" else -slack
         k = np.clip(np.searchsorted(times, t + shift, side="right") - 1, 0, len(times) - 1)
         q = np.stack([np.interp(t, times, x) for x in np.asarray(self.q).T], axis=-1)
         return q, np.asarray(self.v)[k]
+
+    def _dense(self) -> bool:
+        """Whether the scheme is exact at any step length."""
+        text = self.scheme if isinstance(self.scheme, str) else ""
+        return text.startswith("EventDriven") or getattr(self.scheme, "dense", False)
 
     def plot(self, axes=None, kind: str = "time", **options):
         """A picture; takes and returns Axes.
@@ -357,7 +369,7 @@ def scheme_text(scheme) -> str:
         return scheme
 
     def plain(x):  # a number that was an argument of vmap or jit is not known any more
-        return x.item() if eqx.is_array(x) and not isinstance(x, Tracer) else x
+        return x.tolist() if eqx.is_array(x) and not isinstance(x, Tracer) else x
 
     return str(jax.tree_util.tree_map(plain, scheme))
 

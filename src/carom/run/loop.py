@@ -281,25 +281,77 @@ def advance_each(run: Run, carry: Carry, shape: Shape, steps, capacity: int):
     return jax.lax.fori_loop(0, steps, keep, (carry, rows))
 
 
+def advance_listed(run: Run, carry: Carry, shape: Shape, until, capacity: int):
+    """Up to step ``until``, with a row for each step and one more whenever a table is full.
+
+    For a scheme that locates impacts: none of them is lost, however many there are in a step.
+    Returns the carry, the rows (capacity, shape.full + 1), the last entry 1 where a step is done
+    and 0 on the way, and how many of the rows count.
+    """
+
+    def going(loop):
+        carry, _, r = loop
+        return (carry.step < until) & (r < capacity) & (carry.status == Status.ok)
+
+    def keep(loop):
+        carry, rows, r = loop
+        t1 = run.time(carry.step + 1)
+        new, report = run.scheme.portion(run.system, carry.state, t1)
+        good = report.status == Status.ok
+        done = good & (new.t >= t1)
+        state = State(jnp.where(done, t1, new.t), new.q, new.v, new.memory)
+        push = jnp.where(good, _flat(report.impulse, carry.impulse.shape[0]), 0.0)
+        carry = Carry(
+            step=carry.step + done,
+            state=jax.tree_util.tree_map(lambda a, b: jnp.where(good, a, b), state, carry.state),
+            impulse=carry.impulse + push,
+            stats=carry.stats.after(report, done),
+            status=report.status,
+        )
+        state = carry.state
+        gap = run.system.gaps(state.t, state.q)
+        row = [
+            state.q,
+            state.v,
+            gap,
+            carry.impulse,
+            *map(shape.normal, (report.before, report.after)),
+        ]
+        row += [jnp.where(good, jnp.ravel(report.events), -1.0), jnp.stack([done.astype(float)])]
+        left = jnp.where(done, 0.0, carry.impulse)
+        return eqx.tree_at(lambda c: c.impulse, carry, left), _written(rows, row, r), r + 1
+
+    rows = jnp.zeros((capacity, shape.full(run.scheme) + 1))
+    return jax.lax.while_loop(going, keep, (carry, rows, jnp.array(0)))
+
+
 def advance(
     run: Run, carry: Carry, shape: Shape, strides, fractions, turns, capacity: int, records=None
 ):
     """Through ``turns`` turns, the r-th of ``strides[r]`` steps and with a record at its end.
 
-    With ``fractions`` a record lies that far into the step that follows, where q is linear.  With
+    With ``fractions`` a record lies that far into the step that follows: where a shorter step
+    leads, for a scheme that is exact at any length, else on the line to the end of the step.  With
     ``records`` the turns from there on are on the way to a record that a later piece makes.
     Returns the carry and the rows, (capacity, shape.short), of which those of the records count.
     """
 
     def keep(r, loop):
         carry = jax.lax.fori_loop(0, strides[r], lambda _, c: one_step(run, c)[0], loop[0])
-        t, q = carry.state.t, carry.state.q
+        t, q, v = carry.state.t, carry.state.q, carry.state.v
+        push = carry.impulse
         if fractions is not None:
-            ahead, _ = one_step(run, carry)
-            t, q = t + fractions[r] * run.dt, q + fractions[r] * (ahead.state.q - q)
-        row = [q, carry.state.v, run.system.gaps(t, q), carry.impulse]
+            part = run.dt * fractions[r]
+            t = t + part
+            if run.scheme.dense:
+                ahead, report = run.scheme.step(run.system, carry.state, part)
+                q, v = ahead.q, ahead.v
+                push = push + _flat(report.impulse, push.shape[0])
+            else:
+                q = q + fractions[r] * (one_step(run, carry)[0].state.q - q)
+        row = [q, v, run.system.gaps(t, q), push]
         kept = True if records is None else r < records
-        left = jnp.where(kept, 0.0, carry.impulse)
+        left = carry.impulse - jnp.where(kept, push, 0.0)
         carry = eqx.tree_at(lambda c: c.impulse, carry, left)
         return carry, _written(loop[1], row, r)
 
@@ -343,4 +395,5 @@ def with_force_apart(system: System, alive: Array | None = None) -> System:
 go_on_compiled = eqx.filter_jit(go_on)
 begin_compiled = eqx.filter_jit(begin)
 advance_compiled = eqx.filter_jit(advance)
+advance_listed_compiled = eqx.filter_jit(advance_listed)
 advance_each_compiled = eqx.filter_jit(advance_each)

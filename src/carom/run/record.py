@@ -15,7 +15,8 @@ class Record:
 
     Record()                 every step, and the table of impacts
     Record(every=k)          every k-th step, the first and the last
-    Record(times=ts)         chosen times: q linear, v constant between steps, as in the papers
+    Record(times=ts)         chosen times: q linear, v constant between steps, as in the papers;
+                             under EventDriven the motion at these times
     Record(impacts=True)     the table of impacts, the first and the last state
     Record(final=True)       the last state only
 

@@ -34,6 +34,7 @@ from carom.run.loop import (
     advance_compiled,
     advance_each,
     advance_each_compiled,
+    advance_listed_compiled,
     begin,
     begin_compiled,
     shape_of,
@@ -107,8 +108,9 @@ def solve(
     check_restitution(system, scheme)
     check_laws(system, scheme)
     traced, batched = tracing(system, scheme, t0, q0, v0)
+    scheme = scheme.over(steps * dt)
     run = Run(
-        with_force_apart(system) if batched else system,
+        with_force_apart(system) if batched and scheme.lockstep else system,
         scheme,
         jnp.asarray(t0, float),
         jnp.asarray(dt, float),
@@ -147,7 +149,12 @@ def _solve_traced(run, q0, v0, plan, record) -> Solution:
         return carry, rows
 
     right = run.scheme.differentiable or run.system.gap is None
-    safe = differentiable(moved) if right else refusing(moved, _no_derivative(run.scheme))
+    lockstep = run.scheme.lockstep
+    safe = (
+        differentiable(moved, lockstep=lockstep)
+        if right
+        else refusing(moved, _no_derivative(run.scheme))
+    )
     carry, rows = safe(q0, v0)
     return _solution(run, _record_steps(plan), rows, carry, shape_of(run.system, q0))
 
@@ -291,15 +298,41 @@ class Pieces:
     def _steps(self, reached):
         """Step by step."""
         count = min(self.capacity, self.pace.steps, self.steps - reached)
-        self.carry, rows = advance_each_compiled(
-            self.run, self.carry, self.shape, jnp.asarray(count), self.capacity
-        )
-        count = min(count, self.step - reached)  # those after the last good step do not count
-        rows, ticks = np.asarray(rows)[:count], np.arange(reached + 1, reached + count + 1)
-        self._look(ticks, rows)
+        if self.run.scheme.events_per_step:
+            rows = self._listed(reached, reached + count)
+            count = len(rows)
+        else:
+            self.carry, rows = advance_each_compiled(
+                self.run, self.carry, self.shape, jnp.asarray(count), self.capacity
+            )
+            count = min(count, self.step - reached)  # those after the last good step do not count
+            rows, ticks = np.asarray(rows)[:count], np.arange(reached + 1, reached + count + 1)
+            self._look(ticks, rows)
         self.pushed = rows[-1:, self.pushes].sum(axis=0)
         kept = self._marks_up_to(reached + count)
         return kept, rows if self.full else self._thinned(rows, kept - reached - 1)
+
+    def _listed(self, reached, until):
+        """The rows of the steps up to ``until``, where a step may have several on the way."""
+        parts = []
+        while True:
+            self.carry, rows, used = advance_listed_compiled(
+                self.run, self.carry, self.shape, jnp.asarray(until), self.capacity
+            )
+            parts.append(np.asarray(rows)[: int(used)])
+            if int(self.carry.step) >= until or not is_ok(self.carry.status):
+                break
+        rows = np.concatenate(parts)
+        rows, done = rows[:, :-1], rows[:, -1] > 0.0
+        ticks = reached + 1 + np.cumsum(done) - done
+        self._look(ticks, rows)
+        # a step has the events and the velocities before it of its first row
+        first = np.flatnonzero(np.concatenate([[True], done[:-1]]))[: np.count_nonzero(done)]
+        p, short = self.p, self.shape.short
+        kept = rows[done]
+        kept[:, short : short + p] = rows[first, short : short + p]
+        kept[:, short + 2 * p :] = rows[first, short + 2 * p :]
+        return kept
 
     def _strides(self, reached):
         """From record to record, and some steps on the way to the next."""

@@ -64,8 +64,8 @@ class EventDriven(Scheme):
 
     What is looked at is a function at finitely many times: some 40 of the force and 22 of each gap
     in a step.  A force or a gap that does something between them, and nothing at them, is not seen.
-    ``max_step`` is the longest step; without it, a 200th of the run.  ``jumps`` (k,) are times at
-    which force or gap jump or have a kink: no step passes over one, and what is before it is
+    ``max_step`` is the longest step; without it, a hundredth of the run.  ``jumps`` (k,) are times
+    at which force or gap jump or have a kink: no step passes over one, and what is before it is
     evaluated before it.  Jumps that are not told are found by short steps.
 
     Derivatives (``jax.grad``, ``jax.jacfwd``) of states, impulses and the located impacts in
@@ -88,7 +88,7 @@ class EventDriven(Scheme):
     events_per_step: int = 16
     stiff: bool = False
     max_step: Array | None = eqx.field(default=None, converter=number)
-    jumps: Array = eqx.field(default=(), converter=lambda x: jnp.sort(jnp.ravel(number(x))))
+    jumps: Array | None = eqx.field(default=None, converter=number)
     one_restitution: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
     differentiable: ClassVar[bool] = True
@@ -100,7 +100,7 @@ class EventDriven(Scheme):
         if self.max_step is not None:
             return self
         return eqx.tree_at(
-            lambda s: s.max_step, self, number(span) / 200.0, is_leaf=lambda x: x is None
+            lambda s: s.max_step, self, number(span) / 100.0, is_leaf=lambda x: x is None
         )
 
     def start(self, world, t, q, v, dt):
@@ -180,25 +180,21 @@ class EventDriven(Scheme):
         t_end = jnp.where(last, stop, s.t + h)
         tiny = h <= shortest
 
-        ends, errors = jax.vmap(lambda x: method.step(flow.rate, s.t, y, x * h))(KNOTS[1:])
-        error = jnp.max(jnp.abs(errors[:, : 2 * flow.d]) / self._scale(flow, y, ends))
-        path = _Path.along(flow, method, s.t, y, ends, h)
-        error = jnp.maximum(error, jnp.max(path.defect / self._scale(flow, y, ends)) / _DEFECT)
-        finite = jnp.all(jnp.isfinite(ends)) & jnp.all(jnp.isfinite(path.lam))
-        error = jnp.where(finite, error, jnp.inf)
-        good = finite & ((error <= 1.0) | tiny)
-        watched = s.mode.shape[0] > 0
-        seen = self._seen(flow, s, path, ends[-1], t_end, h, tiny) if watched else _Seen.nothing()
-        seen = jax.lax.stop_gradient(seen)
-
+        # what is decided has no derivative; what is reached has
+        seen, error, good = jax.lax.stop_gradient(self._tried(flow, method, s, y, t_end, h, tiny))
         event, whole = good & seen.event, good & seen.clear
+        length = jnp.where(seen.at_once, 0.0, h)
+        t = jnp.where(seen.at_once, s.t, t_end)
+        turns = jnp.where(event & seen.hit, 1 + _DERIVATIVES, jnp.where(event | whole, 1, 0))
+        y1, shift = _reached(flow, method, s.t, y, length, seen, turns)
+        broken = failing(tiny & ~jnp.isfinite(error), Status.nonfinite)
         outcomes = [
-            lambda: eqx.tree_at(lambda s: s.status, s, failing(tiny & ~finite, Status.nonfinite)),
-            lambda: self._whole(world, flow, s, seen, ends[-1], t_end),
-            lambda: self._after_event(world, flow, method, s, seen, y, ends[-1], t_end, h),
+            lambda: eqx.tree_at(lambda s: s.status, s, broken),
+            lambda: self._whole(world, flow, s, seen, y1, t),
+            lambda: self._after_event(world, flow, method, s, y1, t, shift, h),
         ]
         which = jnp.where(event, 2, jnp.where(whole, 1, 0))
-        new = jax.lax.switch(which, outcomes if watched else outcomes[:2])
+        new = jax.lax.switch(which, outcomes if s.mode.shape[0] else outcomes[:2])
         proposed = jnp.where(jnp.isfinite(error), method.next_step(h, error), 0.2 * h)
         # a step cut by an event or a record says nothing against a longer one
         proposed = jnp.where(good & (h < s.h), jnp.maximum(proposed, s.h), proposed)
@@ -213,17 +209,27 @@ class EventDriven(Scheme):
             lambda s: (s.h, s.cut, s.tries, s.turns), new, (proposed, cut, tries, s.turns + 1)
         )
 
+    def _tried(self, flow, method, s, y, t_end, h, tiny):
+        """What a step of length h has in it, its error in tolerances, and whether that will do."""
+        ends, errors = jax.vmap(lambda x: method.step(flow.rate, s.t, y, x * h))(KNOTS[1:])
+        path = _Path.along(flow, method, s.t, y, ends, h)
+        errors = jnp.max(jnp.abs(errors[:, : 2 * flow.d]), axis=0)
+        largest = jnp.maximum(jnp.abs(y), jnp.max(jnp.abs(ends), axis=0))[: 2 * flow.d]
+        error = jnp.maximum(errors, path.defect / _DEFECT) / (self.atol + self.rtol * largest)
+        finite = jnp.all(jnp.isfinite(ends)) & jnp.all(jnp.isfinite(path.lam))
+        error = jnp.where(finite, jnp.max(error), jnp.inf)
+        good = finite & ((error <= 1.0) | tiny)
+        if not s.mode.shape[0]:
+            return _Seen.nothing(), error, good
+        return self._seen(flow, s, path, ends[-1], t_end, h, tiny), error, good
+
     def _next_stop(self, t, t1):
         """The end of the step that no step may pass, and the last time that is before it."""
-        if not self.jumps.size:
+        if self.jumps is None:
             return t1, jnp.inf
         now = jax.lax.stop_gradient(t)
-        jump = jnp.min(jnp.where(self.jumps > now, self.jumps, jnp.inf))
+        jump = jnp.min(jnp.where(self.jumps > now, self.jumps, jnp.inf), initial=jnp.inf)
         return jnp.minimum(jump, t1), jnp.nextafter(jump, -jnp.inf)
-
-    def _scale(self, flow, y, ends):
-        """(2d,) the error allowed in a step."""
-        return self.atol + self.rtol * jnp.maximum(jnp.abs(y), jnp.max(jnp.abs(ends), 0))[: 2 * flow.d]
 
     def _seen(self, flow, s, path, y, t, h, tiny):
         """What the functions (2) do in a step that ends at (t, y)."""
@@ -250,7 +256,8 @@ class EventDriven(Scheme):
         slope = jnp.where(s.mode, f[-1] - f[-2], w)
         near = (2.0 * slack + 8.0 * _EPS * (jnp.abs(t) + h) * jnp.abs(w)) * 2.0**s.tries
         least = jnp.where(s.mode | (s.tries > 8), 0.0, _SAME * _speed(contacts, v))
-        ending = (f[-1] <= near) & ((f[-1] >= -near) | tiny) & ((slope < -least) | (s.mode & (f[-1] <= 0.0)) | (s.tries > 30))
+        sinking = (slope < -least) | (s.mode & (f[-1] <= 0.0)) | (s.tries > 30)
+        ending = (f[-1] <= near) & ((f[-1] >= -near) | tiny) & sinking
         # doubts that are about nothing but the end
         about_end = (first == PIECES - 1) & jnp.all(~here | ending)
         gone = s.mode & (f[START] < 0.0)  # the force jumped: released at once
@@ -271,7 +278,10 @@ class EventDriven(Scheme):
 
         turning = ~s.mode & (before.velocity(s.v) < 0.0) & (w > 0.0)
         graze = jnp.any(turning & (jnp.min(pieces.least, axis=0) <= 10.0 * wide))
-        return _Seen(clear & ~event, event, jnp.any(gone), all_cross, length, graze)
+        j = jnp.argmin(jnp.where(ending & ~s.mode, f[-1], jnp.inf))
+        hit = event & ending[j] & ~s.mode[j] & (w[j] < 0.0) & ~jnp.any(gone)
+        slope = jnp.where(hit, w[j], -1.0)
+        return _Seen(clear & ~event, event, jnp.any(gone), hit, j, slope, all_cross, length, graze)
 
     def _whole(self, world, flow, s, seen, y, t):
         """The state at the end of a step in which nothing happens."""
@@ -279,25 +289,15 @@ class EventDriven(Scheme):
         q, v = _back_on(flow, t, q, v, s.mode)
         q, v, push = no_derivative_where(seen.graze, (q, v, push))
         status = failing(~world.metric(q).ok(), Status.mass)
-        return eqx.tree_at(
-            lambda s: (s.t, s.q, s.v, s.push, s.status), s, (t, q, v, push, status)
-        )
+        return eqx.tree_at(lambda s: (s.t, s.q, s.v, s.push, s.status), s, (t, q, v, push, status))
 
-    def _after_event(self, world, flow, method, s, seen, y, y1, t1, h):
-        """The state behind an event at the end of a step: (3), (5), then (4)."""
-        t = jnp.where(seen.at_once, s.t, t1)
-        y = jnp.where(seen.at_once, y, y1)
-        q, v, _ = flow.split(y)
-        contacts = flow.normals(t, q)
-        w = contacts.velocity(v)
-        closed = s.mode | (contacts.gap <= _SAME * (_size(contacts, q) + jnp.abs(h * w)))
-        hit = closed & ~s.mode & (w < -_SAME * _speed(contacts, v))
-        i = jnp.argmin(jnp.where(hit, contacts.gap, jnp.inf))
-        slope = jax.lax.stop_gradient(jnp.where(hit[i], w[i], -1.0))
-        shift, y = _moving_with_the_gap(flow, method, t, y, i, slope, hit[i])
+    def _after_event(self, world, flow, method, s, y, t, shift, h):
+        """The state behind an event at (t + shift, y): (3), (5), then (4)."""
         q, v, push = flow.split(y)
         metric, contacts = world.metric(q), flow.normals(t + shift, q)
         w = contacts.velocity(v)
+        closed = s.mode | (contacts.gap <= _SAME * (_size(contacts, q) + jnp.abs(h * w)))
+        hit = closed & ~s.mode & (w < -_SAME * _speed(contacts, v))
         both = world.contacts(jnp.minimum(t + shift, flow.until), q)
         struck = rebound(world, metric, both, v, closed)
         v1 = jnp.where(jnp.any(hit), struck.point, v)
@@ -306,10 +306,14 @@ class EventDriven(Scheme):
         # (5): what is left of an accumulation is passed in one go
         w1 = contacts.velocity(v1)
         e = world.restitutions(w.shape[0])
-        a = _second(flow, t, q, v1, metric.solve(flow.forces(t, q, v1)))
+
+        def bent(v):
+            return _second(flow, t, q, v, metric.solve(flow.forces(t, q, v)))
+
+        a0, a = jax.vmap(bent)(jax.lax.stop_gradient(jnp.stack([v, v1])))
         wide = self.atol + self.rtol * _size(contacts, q)
         spent = (a < 0.0) & (2.0 * w1**2 <= 0.1 * wide * -a * (1.0 - e))
-        late = jax.lax.stop_gradient(t) - s.since > 1e-12 * (jnp.abs(t) + jnp.abs(t1))
+        late = jax.lax.stop_gradient(t) - s.since > 1e-12 * jnp.abs(t)
         crowd = jnp.where(late, 0, s.crowd + jnp.any(hit))
         crowded = crowd >= _CROWD
         sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1))  # v1 may be the small difference of two
@@ -321,7 +325,6 @@ class EventDriven(Scheme):
         close = 10.0 * (
             self.atol + self.rtol * jnp.maximum(_size(contacts, q), _size(contacts, s.q))
         )
-        a0 = _second(flow, t, q, v, flow.acceleration(t, q, v))
         graze = jnp.any(~s.mode & _grazing(contacts.gap, w, a0, close))
         q, v2, push, blow, shift = no_derivative_where(
             several | graze | crowded, (q, v2, push, blow, shift)
@@ -332,17 +335,22 @@ class EventDriven(Scheme):
         y = method.step(after.rate, t, jnp.concatenate([q, v2, push + blow]), -shift)[0]
         q, v2, push = flow.split(y)
         status = first_failure(failing(~jnp.all(jnp.isfinite(v2)), Status.nonfinite), struck.status)
-        return eqx.tree_at(
-            lambda s: (s.t, s.q, s.v, s.push, s.mode, s.table, s.struck)
-            + (s.crowd, s.since, s.passed, s.status),
-            s,
-            (t, q, v2, push, mode, table, count)
-            + (
-                jnp.where(crowded, 0, crowd),
-                jnp.where(late, jax.lax.stop_gradient(t), s.since),
-                s.passed + crowded,
-                status,
-            ),
+        return _Loop(
+            t=t,
+            q=q,
+            v=v2,
+            push=push,
+            mode=mode,
+            h=s.h,
+            cut=s.cut,
+            tries=s.tries,
+            table=table,
+            struck=count,
+            crowd=jnp.where(crowded, 0, crowd),
+            since=jnp.where(late, jax.lax.stop_gradient(t), s.since),
+            passed=s.passed + crowded,
+            turns=s.turns,
+            status=status,
         )
 
 
@@ -375,6 +383,9 @@ class _Seen(eqx.Module):
     clear: Array  # () bool: nothing
     event: Array  # () bool: an event at its end, or at its start
     at_once: Array  # () bool: at its start
+    hit: Array  # () bool: gap ``which`` closes there, with the speed ``slope``
+    which: Array  # () int
+    slope: Array  # ()
     crossing: Array  # () bool: one inside, where ``length`` leads
     length: Array  # () the step to take instead
     graze: Array  # () bool
@@ -382,7 +393,8 @@ class _Seen(eqx.Module):
     @staticmethod
     def nothing():
         no = jnp.array(False)
-        return _Seen(~no, no, no, no, jnp.zeros(()), no)
+        none, zero = jnp.array(0), jnp.zeros(())
+        return _Seen(~no, no, no, no, none, zero, no, zero, no)
 
 
 class _Path(eqx.Module):
@@ -447,22 +459,24 @@ class _Flow(eqx.Module):
         return free + _push(metric, rows, lam), lam
 
 
-def _moving_with_the_gap(flow, method, t, y, i, w, moving):
-    """(0, y) with the derivatives of the shift x of an impact on gap i, and of the state then.
+def _reached(flow, method, t, y, h, seen, turns):
+    """The state after h, or with an impact that moves: (y(h + x), x), x = 0 with its derivatives.
 
-        x = x - g_i(t + x, y(x)) / w,    one turn for each order of derivatives
+    x = x - g_i(t + h + x, y(h + x)) / w,    one turn for each order of derivatives
     """
 
     def turn(_, loop):
         ahead, _, _ = loop
-        there = method.step(flow.rate, t, y, ahead)[0]
-        gap = flow.gaps(t + ahead, flow.split(there)[0])[i]
-        later = ahead - jnp.where(moving, (gap - jax.lax.stop_gradient(gap)) / w, 0.0)
-        return later, ahead, there
+        there = method.step(flow.rate, t, y, h + ahead)[0]
+        later = ahead
+        if there.shape[0] > 2 * flow.d:
+            gap = flow.gaps(t + h + ahead, flow.split(there)[0])[seen.which]
+            moved = (gap - jax.lax.stop_gradient(gap)) / seen.slope
+            later = ahead - jnp.where(seen.hit, moved, 0.0)
+        return later, there, ahead
 
     zero = jnp.zeros(())
-    _, shift, y = jax.lax.fori_loop(0, _DERIVATIVES + 1, turn, (zero, zero, y))
-    return shift, y
+    return jax.lax.fori_loop(0, turns, turn, (zero, y, zero))[1:]
 
 
 def _second(world, t, q, v, a):

@@ -18,6 +18,8 @@ A piece where (3) is positive holds no zero: a bound for p, and for f to the ext
 with b_0 > r, b_15 < -r and a single change of sign in b holds one zero of p.
 """
 
+from math import comb
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -66,14 +68,8 @@ def _piecewise():
             rows.append(now)
         for j, row in enumerate(rows):
             monomials[i, : len(row), j] = row
-    choose = np.array([[_binomial(k, j) / _binomial(n, j) for j in range(n + 1)] for k in range(n + 1)])
+    choose = np.array([[comb(k, j) / comb(n, j) for j in range(n + 1)] for k in range(n + 1)])
     return to_chebyshev, monomials @ to_chebyshev, choose @ monomials @ to_chebyshev
-
-
-def _binomial(n, k):
-    from math import comb
-
-    return float(comb(n, k)) if k <= n else 0.0
 
 
 _COEFFICIENTS, _MONOMIALS, _BERNSTEIN = _piecewise()

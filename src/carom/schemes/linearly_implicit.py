@@ -42,7 +42,7 @@ class LinearlyImplicit:
         return y + table[-1], table[-1] - before
 
     def damped(self, rate, t: Array, y: Array, h: Array, faults: Array) -> Array:
-        """Faults (m, n) of the rate, as they reach the motion: (1 - h J)^-1 takes out what decays."""
+        """Faults (m, n) of the rate, as they reach the motion: times (1 - h J)^-1."""
         J = jax.jacfwd(lambda y: rate(t, y))(y)
         return faults @ jnp.linalg.inv(jnp.eye(y.shape[0]) - h * J).T
 

@@ -14,6 +14,7 @@ from carom.schemes.scheme import State
 from carom.status import Status, text_of
 from carom.worlds.system.system import System
 
+
 @dataclass(frozen=True, eq=False)
 class Exponents:
     """Mean growth rates of tangent vectors along a motion."""
