@@ -17,8 +17,8 @@ def between(sol, system, t: np.ndarray, side: str) -> tuple[np.ndarray, np.ndarr
     """
     if system is None:
         raise RecordError(
-            "between its records this motion is integrated again, and its system is not known after "
-            "jit, vmap or load: give it, sol.at(t, system=...)"
+            "between its records this motion is integrated again, and its system is not known "
+            "after jit, vmap or load: give it, sol.at(t, system=...)"
         )
     scheme = scheme_of_text(sol.scheme) if isinstance(sol.scheme, str) else sol.scheme
     times, slack = np.asarray(sol.t), 1e-9 * float(sol.dt)

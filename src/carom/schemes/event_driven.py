@@ -22,7 +22,7 @@ _SLACK = 32.0 * _EPS  # of the size of a gap: below this it has no sign
 _SHORTEST = 4.0 * _EPS  # of the time: a step that no error shortens further
 _DEFECT = 1e3  # tolerances: what (1) may be off between the knots of a step
 _CROWD = 40  # events within 1e-12 of the time: an accumulation over several gaps in turn
-_TURNS = 1_000_000  # of one step of the caller
+_TURNS = 300_000  # of one step of the caller
 _DERIVATIVES = 2  # through an impact are right to this order
 
 
@@ -241,7 +241,7 @@ class EventDriven(Scheme):
         start = jnp.minimum(before.gap, 0.0)  # of a gap that leaves, zero but for rounding
         pieces = Pieces.of(jnp.where(s.mode, path.lam, path.gap - start))
         pressed = jnp.max(jnp.abs(path.lam), axis=0)
-        fine = jnp.where(s.mode, _SAME * pressed, _SLACK * (size + timed))
+        fine = jnp.where(s.mode, _SAME * pressed, self._rounding(size + timed))
         wide = self.atol + self.rtol * size
         coarse = jnp.where(s.mode, 1e-9 * pressed, 0.1 * wide)
         # what is not resolved may be rounding; up to a part of the tolerance it has no sign
@@ -283,6 +283,10 @@ class EventDriven(Scheme):
         slope = jnp.where(hit, w[j], -1.0)
         return _Seen(clear & ~event, event, jnp.any(gone), hit, j, slope, all_cross, length, graze)
 
+    def _rounding(self, size):
+        """(p,) below which a gap has no sign."""
+        return jnp.maximum(_SLACK * size, 0.01 * self.atol)
+
     def _whole(self, world, flow, s, seen, y, t):
         """The state at the end of a step in which nothing happens."""
         q, v, push = flow.split(y)
@@ -312,7 +316,15 @@ class EventDriven(Scheme):
 
         a0, a = jax.vmap(bent)(jax.lax.stop_gradient(jnp.stack([v, v1])))
         wide = self.atol + self.rtol * _size(contacts, q)
-        spent = (a < 0.0) & (2.0 * w1**2 <= 0.1 * wide * -a * (1.0 - e))
+        # or below what has no sign, which each bounce would fall through anew
+        unseen = self._rounding(_size(contacts, q) + jnp.abs(contacts.rate * t))
+        spent = (a < 0.0) & (
+            2.0 * w1**2
+            <= jnp.maximum(
+                0.1 * wide * -a * (1.0 - e),
+                -8.0 * a * unseen / jnp.where(e < 1.0, 1.0 - e, jnp.inf),
+            )
+        )
         late = jax.lax.stop_gradient(t) - s.since > 1e-12 * jnp.abs(t)
         crowd = jnp.where(late, 0, s.crowd + jnp.any(hit))
         crowded = crowd >= _CROWD

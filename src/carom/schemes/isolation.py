@@ -29,7 +29,7 @@ from numpy.polynomial import chebyshev, polynomial
 
 KNOTS = np.array([0.0, 0.25, 0.75, 1.0])
 DEGREE = 15
-PIECES = 16
+PIECES = 8
 _TAIL = 4  # coefficients
 _TURNS = 20  # of the search for a zero
 _CHECKS = np.array([0.0, 0.0871, 0.3437, 0.6126, 0.8909, 1.0])  # of (2); not among the nodes
@@ -55,7 +55,7 @@ _A, _B, _DA, _DB = _hermite()
 
 
 def _piecewise():
-    """From node values to monomials (pieces, 16, 16) and Bernstein coefficients of each piece."""
+    """From node values to Chebyshev coefficients, and to Bernstein ones of each piece."""
     n = DEGREE
     to_chebyshev = np.linalg.inv(chebyshev.chebvander(2 * _NODES - 1, n))  # (16, 16)
     monomials = np.zeros((PIECES, n + 1, n + 1))
@@ -69,10 +69,10 @@ def _piecewise():
         for j, row in enumerate(rows):
             monomials[i, : len(row), j] = row
     choose = np.array([[comb(k, j) / comb(n, j) for j in range(n + 1)] for k in range(n + 1)])
-    return to_chebyshev, monomials @ to_chebyshev, choose @ monomials @ to_chebyshev
+    return to_chebyshev, choose @ monomials @ to_chebyshev
 
 
-_COEFFICIENTS, _MONOMIALS, _BERNSTEIN = _piecewise()
+_COEFFICIENTS, _BERNSTEIN = _piecewise()
 _AT_CHECKS = chebyshev.chebvander(2 * _CHECKS - 1, DEGREE) @ _COEFFICIENTS  # (checks, 16)
 
 
@@ -123,16 +123,18 @@ class Pieces(eqx.Module):
 
         Newton's method, or bisection where that leaves what is known to hold the zero.
         """
-        c = jnp.asarray(_MONOMIALS)[piece] @ self.at_nodes[:, i]
+        c = _COEFFICIENTS @ self.at_nodes[:, i]
         k = jnp.arange(DEGREE + 1)
 
         def turn(_, loop):
-            u, a, b = loop
-            powers = u**k
-            p, slope = jnp.sum(c * powers), jnp.sum((k * c)[1:] * powers[:-1])
-            a, b = jnp.where(p > 0.0, u, a), jnp.where(p > 0.0, b, u)
-            next = u - p / jnp.where(slope == 0.0, 1.0, slope)
+            x, a, b = loop
+            angle = jnp.arccos(jnp.clip(2.0 * x - 1.0, -1.0, 1.0))
+            p = jnp.sum(c * jnp.cos(k * angle))
+            sine = jnp.maximum(jnp.sin(angle), 1e-8)
+            slope = 2.0 * jnp.sum(k * c * jnp.sin(k * angle)) / sine
+            a, b = jnp.where(p > 0.0, x, a), jnp.where(p > 0.0, b, x)
+            next = x - p / jnp.where(slope == 0.0, 1.0, slope)
             return jnp.where((next >= a) & (next <= b), next, 0.5 * (a + b)), a, b
 
-        start = (self.secant()[piece, i] * PIECES - piece, jnp.zeros(()), jnp.ones(()))
-        return (piece + jax.lax.fori_loop(0, _TURNS, turn, start)[0]) / PIECES
+        start = (self.secant()[piece, i], piece / PIECES, (piece + 1.0) / PIECES)
+        return jax.lax.fori_loop(0, _TURNS, turn, start)[0]
