@@ -64,7 +64,7 @@ class EventDriven(Scheme):
 
     What is looked at is a function at finitely many times: some 40 of the force and 22 of each gap
     in a step.  A force or a gap that does something between them, and nothing at them, is not seen.
-    ``max_step`` is the longest step; without it, a hundredth of the run.  ``jumps`` (k,) are times
+    ``max_step`` is the longest step; without it, a 50th of the run.  ``jumps`` (k,) are times
     at which force or gap jump or have a kink: no step passes over one, and what is before it is
     evaluated before it.  Jumps that are not told are found by short steps.
 
@@ -100,7 +100,7 @@ class EventDriven(Scheme):
         if self.max_step is not None:
             return self
         return eqx.tree_at(
-            lambda s: s.max_step, self, number(span) / 100.0, is_leaf=lambda x: x is None
+            lambda s: s.max_step, self, number(span) / 50.0, is_leaf=lambda x: x is None
         )
 
     def start(self, world, t, q, v, dt):
@@ -191,7 +191,7 @@ class EventDriven(Scheme):
         outcomes = [
             lambda: eqx.tree_at(lambda s: s.status, s, broken),
             lambda: self._whole(world, flow, s, seen, y1, t),
-            lambda: self._after_event(world, flow, method, s, y1, t, shift, h),
+            lambda: self._after_event(world, flow, method, s, y1, t, shift),
         ]
         which = jnp.where(event, 2, jnp.where(whole, 1, 0))
         new = jax.lax.switch(which, outcomes if s.mode.shape[0] else outcomes[:2])
@@ -295,12 +295,13 @@ class EventDriven(Scheme):
         status = failing(~world.metric(q).ok(), Status.mass)
         return eqx.tree_at(lambda s: (s.t, s.q, s.v, s.push, s.status), s, (t, q, v, push, status))
 
-    def _after_event(self, world, flow, method, s, y, t, shift, h):
+    def _after_event(self, world, flow, method, s, y, t, shift):
         """The state behind an event at (t + shift, y): (3), (5), then (4)."""
         q, v, push = flow.split(y)
         metric, contacts = world.metric(q), flow.normals(t + shift, q)
         w = contacts.velocity(v)
-        closed = s.mode | (contacts.gap <= _SAME * (_size(contacts, q) + jnp.abs(h * w)))
+        reach = _SAME * (_size(contacts, q) + jnp.abs(s.h * w))
+        closed = s.mode | (contacts.gap <= jnp.maximum(reach, 0.1 * self.atol))
         hit = closed & ~s.mode & (w < -_SAME * _speed(contacts, v))
         both = world.contacts(jnp.minimum(t + shift, flow.until), q)
         struck = rebound(world, metric, both, v, closed)

@@ -1,0 +1,164 @@
+"""No impact is missed and none is lost: EventDriven at any spacing of its records."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import carom
+from carom import models
+
+SCHEME = carom.EventDriven()
+
+
+class Table(eqx.Module):
+    """gap = q - a sin t: one compilation for all a."""
+
+    a: jax.Array
+
+    def __call__(self, t, q):
+        return q - self.a * jnp.sin(t)
+
+
+def falling(t, q, v):
+    return -jnp.ones(1)
+
+
+def table(a, e):
+    return carom.System(force=falling, gap=Table(jnp.asarray(a, float)), restitution=e)
+
+
+def test_a_table_that_moves_under_long_steps():
+    """A smooth flight that any step integrates exactly, over a table that comes up in between."""
+    ends = [
+        carom.solve(table(2.5, 0.1), SCHEME, [1.0], [0.0], t1=40.0, dt=dt)
+        for dt in (0.1, 0.4, 3, 40)
+    ]
+    hard = [np.count_nonzero(sol.impacts.impulse > 1e-6) for sol in ends]
+    assert hard == [hard[0]] * 4 and hard[0] > 20
+    np.testing.assert_allclose([sol.q[-1, 0] for sol in ends], 3.54423155, atol=1e-8)
+    np.testing.assert_allclose([sol.q[-1, 0] for sol in ends], ends[0].q[-1, 0], atol=1e-9)
+
+
+def test_every_impact_is_in_the_table():
+    """171 impacts of a ball that come to an end within one dt."""
+    ball = carom.System(force=falling, gap=Table(jnp.zeros(())), restitution=0.9)
+    tables = [carom.solve(ball, SCHEME, [1.0], [0.0], t1=40.0, dt=dt).impacts for dt in (0.1, 40.0)]
+    assert len(tables[0]) == len(tables[1]) > 100
+    np.testing.assert_allclose(tables[1].time, tables[0].time, atol=1e-10)
+    flight = np.sqrt(2.0)
+    times = flight + 2.0 * flight * np.cumsum(0.9 ** np.arange(1, 60))
+    np.testing.assert_allclose(tables[1].time[1:60], times, atol=1e-11)
+
+
+def test_states_between_records():
+    """sol.at and Record(times=) where the records are 20 apart, against fine records."""
+    system = table(2.5, 0.1)
+    fine = carom.solve(system, SCHEME, [1.0], [0.0], t1=40.0, dt=0.1)
+    coarse = carom.solve(system, SCHEME, [1.0], [0.0], t1=40.0, dt=20.0)
+    some = np.arange(3, 400, 37)
+    q, v = coarse.at(fine.t[some])
+    np.testing.assert_allclose(q, fine.q[some], atol=1e-9)
+    np.testing.assert_allclose(v, fine.v[some], atol=1e-9)
+    chosen = carom.Record(times=fine.t[some])
+    sol = carom.solve(system, SCHEME, [1.0], [0.0], t1=40.0, dt=20.0, record=chosen)
+    np.testing.assert_allclose(sol.q, fine.q[some], atol=1e-9)
+    first = coarse.impacts[0]
+    before, after = (coarse.at(first.time, side=side)[1][0] for side in ("left", "right"))
+    assert after - before == pytest.approx(first.impulse, abs=1e-9)
+
+
+@pytest.mark.parametrize(("a", "e"), [(2.0, 0.6), (0.1, 0.6)])
+def test_derivatives_at_ordinary_impacts(a, e):
+    """Against central differences of the motion."""
+
+    def end(x):
+        sol = carom.solve(table(a, e), SCHEME, x[:1], x[1:], t1=4.0, dt=2.0)
+        return jnp.concatenate([sol.q[-1], sol.v[-1]])
+
+    both = jax.jit(jax.jacfwd(lambda x: (end(x),) * 2, has_aux=True))
+    x, step = np.array([1.0, 0.0]), 1e-5
+    columns = [(both(x + step * c)[1] - both(x - step * c)[1]) / (2 * step) for c in np.eye(2)]
+    expected = np.stack(columns, axis=-1)
+    assert np.max(np.abs(both(x)[0] - expected)) < 1e-6 * max(1.0, np.max(np.abs(expected)))
+
+
+@pytest.mark.slow
+def test_opposite_and_repeated_gaps():
+    """A guide [y, -y], and one floor three times, from rest and from a height."""
+    guide = carom.System(
+        force=lambda t, q, v: jnp.stack([jnp.sin(t), 1.0]),
+        gap=lambda t, q: jnp.stack([q[0], -q[0]]),
+        restitution=0.5,
+    )
+    sol = carom.solve(guide, SCHEME, [0.0, 0.0], [0.0, 0.0], t1=10.0, dt=1.0)
+    np.testing.assert_allclose(sol.q[-1], [0.0, 50.0], atol=1e-9)
+    floor = carom.System(
+        force=falling, gap=lambda t, q: jnp.concatenate([q, q, 2 * q]), restitution=0.5
+    )
+    for height in (0.0, 1.0):
+        sol = carom.solve(floor, SCHEME, [height], [0.0], t1=10.0, dt=1.0)
+        np.testing.assert_allclose(sol.q[-1], 0.0, atol=1e-12)
+        np.testing.assert_allclose(sol.impulse[-1] @ [1.0, 1.0, 2.0], 1.0, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_square_wave_far_out():
+    """Jumps of the force that are not told, at t up to 1000, to the tolerance at two spacings."""
+
+    def force(t, q, v):
+        return -1.0 - q + jnp.where(jnp.sin(1.3 * t) > 0.0, 2.0, -2.0)
+
+    system = carom.System(force=force, gap=lambda t, q: q + 1.0, restitution=0.8)
+    ends = [carom.solve(system, SCHEME, [0.0], [0.0], t1=1000.0, dt=dt) for dt in (1.0, 10.0)]
+    np.testing.assert_allclose(ends[0].q[-1], ends[1].q[-1], atol=1e-7)
+
+
+@pytest.mark.slow
+def test_a_short_kick():
+    """30 ms of a strong force in a run of 20 s: found, told by its jumps, and by max_step."""
+
+    def force(t, q, v):
+        return -q + jnp.where((t > 7.3) & (t < 7.33), 100.0, 0.0)
+
+    system = carom.System(force=force, gap=lambda t, q: q + 5.0, restitution=0.5)
+    schemes = [SCHEME, carom.EventDriven(jumps=[7.3, 7.33]), carom.EventDriven(max_step=0.02)]
+    ends = [
+        carom.solve(system, s, [0.0], [1.0], t1=20.0, dt=dt).q[-1, 0]
+        for s, dt in zip(schemes, (20.0, 20.0, 3.0), strict=True)
+    ]
+    np.testing.assert_allclose(ends, ends[1], atol=1e-8)
+
+
+@pytest.mark.slow
+def test_a_stiff_method_at_kinks():
+    """A compliant stop: its energy is kept to the tolerance, and both methods agree."""
+
+    def force(t, q, v):
+        return -q - jnp.where(q > 0.5, 100.0 * (q - 0.5), 0.0)
+
+    system = carom.System(force=force)
+    sols = [
+        carom.solve(system, carom.EventDriven(stiff=x), [1.0], [0.0], t1=100.0, dt=1.0)
+        for x in (False, True)
+    ]
+    np.testing.assert_allclose(sols[1].q, sols[0].q, atol=1e-6)
+    q, v = sols[1].q, sols[1].v
+    energy = 0.5 * (v**2 + q**2) + 50.0 * np.maximum(q - 0.5, 0.0) ** 2
+    assert np.ptp(energy) < 1e-7 * energy[0]
+
+
+def test_a_batch_costs_no_more_than_its_members():
+    """vmap runs the members one after another: the loop has one of them at a time."""
+
+    def end(e):
+        return carom.solve(table(0.0, e), SCHEME, [1.0], [0.0], t1=3.0, dt=3.0).q[-1]
+
+    es = jnp.linspace(0.1, 0.9, 5)
+    program = str(jax.make_jaxpr(jax.vmap(end))(es))
+    assert "scan" in program
+    singles = [
+        models.bouncing_ball(e=float(e), g=1.0, t1=3.0).exact(np.array([3.0]))[0][0] for e in es
+    ]
+    np.testing.assert_allclose(jax.jit(jax.vmap(end))(es), singles, atol=1e-10)
