@@ -1,6 +1,8 @@
 """The certificate: its clauses, and how they are printed and drawn."""
 
+import math
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
@@ -21,18 +23,45 @@ class Clause:
     ratio: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)  # value / allowed
 
 
+class Verdict(StrEnum):
+    """The answers of a certificate."""
+
+    SOLUTION = "a solution"
+    NOT = "NOT a solution"
+    COARSE = "too coarse to tell"
+    OPEN = "not fully checked"
+
+
 @dataclass(frozen=True)
 class Certificate:
-    """What was checked.  ``certificate["impact law"]`` is one clause; print it for the table."""
+    """What was checked.  ``certificate["impact law"]`` is one clause; print it for the table.
+
+    ``error`` is the estimated error of q in its own units, the largest over coordinates and times;
+    ``relative`` the same in the kinetic norm, over the size of the motion (NaN: not estimated).
+    ``dt`` is the step that would tell, where this one does not (NaN: not known, or not needed).
+    """
 
     title: str
     clauses: tuple[Clause, ...]
+    error: float = float("nan")
+    relative: float = float("nan")
+    dt: float = float("nan")
+    coarse: bool = False  # what is allowed, or estimated, is not small beside the motion
+
+    @property
+    def verdict(self) -> Verdict:
+        """NOT: a clause fails.  COARSE: none does, but the error is not small beside the motion."""
+        found = [clause.ok for clause in self.clauses]
+        if False in found:
+            return Verdict.NOT
+        if self.coarse:
+            return Verdict.COARSE
+        return Verdict.OPEN if None in found else Verdict.SOLUTION
 
     @property
     def ok(self) -> bool | None:
-        """True: every clause holds.  False: one does not.  None: none fails, but some are open."""
-        found = [clause.ok for clause in self.clauses]
-        return False if False in found else None if None in found else True
+        """True: a solution to within ``error``.  False: not a solution.  None: cannot be told."""
+        return {Verdict.SOLUTION: True, Verdict.NOT: False}.get(self.verdict)
 
     def __getitem__(self, name: str) -> Clause:
         for clause in self.clauses:
@@ -59,7 +88,12 @@ class Certificate:
         return f"{head}<table>{row(_HEADER, 'th')}{body}</table>"
 
     def _verdict(self):
-        return {True: "a solution", False: "NOT a solution", None: "not fully checked"}[self.ok]
+        if self.verdict is Verdict.SOLUTION and math.isfinite(self.error):
+            size = f", {self.relative:.1%} of its size" if self.relative >= 5e-4 else ""
+            return f"{self.verdict} to within about {self.error:.2g} in q{size}"
+        if self.verdict is Verdict.COARSE and math.isfinite(self.dt):
+            return f"{self.verdict}; dt = {self.dt:.2g} would"
+        return str(self.verdict)
 
     def plot(self, axes=None):
         """Violation over what is allowed, clause by clause, against time; returns the Axes."""

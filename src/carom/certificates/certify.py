@@ -22,7 +22,9 @@ from jax.core import Tracer
 
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.clauses import AT_RECORDS, CLAUSES
+from carom.certificates.located import with_impacts
 from carom.certificates.measured import Measured, Options, in_chunks, records
+from carom.certificates.error import stated
 from carom.errors import NonFiniteError, RecordError, ShapeError, TimeError
 from carom.results.solution import scheme_text
 from carom.schemes.event_driven import EventDriven
@@ -75,7 +77,15 @@ def certify(
         resolution=resolution,
         tolerance=tolerance,
     )
-    return _certificate(system, (sol.t, sol.q, sol.v, sol.impulse), q0, v0, options)
+    arrays = _checked(system, sol.t, sol.q, sol.v, sol.impulse)
+    if options.sparse_dt is None and _locates(sol.scheme):
+        arrays = with_impacts(system, sol.impacts, *arrays)
+    return _certificate(system, arrays, q0, v0, options)
+
+
+def _locates(scheme):
+    """Whether the table of impacts has their times; a file has the text of its scheme."""
+    return isinstance(scheme, EventDriven) or str(scheme).startswith(EventDriven.__name__)
 
 
 def certify_arrays(
@@ -118,7 +128,10 @@ def _certificate(system, arrays, q0, v0, options) -> Certificate:
             kept = _kept(system, options.resolution, len(arrays[0]) - began, *arrays)
     measured = Measured(system, arrays, options, kept)
     rows = [r for r in CLAUSES if r.name != "passivity" or len(set(measured.e)) <= 1]
-    return Certificate(options.title, tuple(_clause(row, measured) for row in rows))
+    clauses = tuple(_clause(row, measured) for row in rows)
+    if options.sparse_dt is not None:
+        return Certificate(options.title, clauses)
+    return Certificate(options.title, clauses, *stated(measured))
 
 
 def _clause(row, measured) -> Clause:

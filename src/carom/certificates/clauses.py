@@ -67,20 +67,15 @@ def _shifted(x, norm):
 
 def _kinematics(m):
     m = m.fine
-    return m.norm.velocity(_moved(m)), MARGIN * m.stray, m.t[1:]
+    return m.norm.velocity(m.strayed), MARGIN * m.stray, m.t[1:]
 
 
 def _kinematics_run(m):
     m = m.fine
     shift = (m.h * m.quiet)[:, None] * np.diff(m.v, axis=0)
     loud = np.cumsum(np.where(m.quiet, m.H * m.small_v, m.stray))
-    found = m.norm.velocity(np.cumsum(_moved(m), axis=0))
+    found = m.norm.velocity(np.cumsum(m.strayed, axis=0))
     return found, MARGIN * (_shifted(shift, m.norm.velocity) + loud), m.t[1:]
-
-
-def _moved(m):
-    """(m, d) Dq - h v."""
-    return np.diff(m.q, axis=0) - m.h[:, None] * (m.v[1:] + m.v[:-1]) / 2
 
 
 def _impact_law(m):
@@ -106,8 +101,13 @@ def _energy(m):
     fine = m.fine
     work = np.sum(fine.over.force * np.diff(fine.q, axis=0), axis=1) + fine.over.inertia
     moving = np.sum(fine.lam[1:] * (fine.at.rate[1:] + fine.at.rate[:-1]) / 2, axis=1)
+    gained = np.diff(fine.at.energy) - work + moving
+    flight, _ = m.flown
+    mean_v = (m.v[1:] + m.v[:-1]) / 2
+    own = np.sum(mean_v * m.residual, axis=1) - np.sum(m.over.force * m.strayed, axis=1)
+    gained[flight] = own[flight]
     loss = np.sum((m.e - 1) / 2 * m.before * m.lam[1:], axis=1)
-    found = np.abs(np.cumsum(m.summed(np.diff(fine.at.energy) - work + moving) + loss))
+    found = np.abs(np.cumsum(m.summed(gained) + loss))
     found[np.any(m.split, axis=1)] = 0.0  # in the middle of an impact
     law = np.cumsum(np.sum(m.lam[1:] * m.law_bound, axis=1) * ~m.quiet)
     bound = m.ended(_energy_bound(fine)) + law + m.size_v * m.small_v_run

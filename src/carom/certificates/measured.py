@@ -10,6 +10,7 @@ import numpy as np
 
 # Every bound is this times the first-order estimate of what a scheme may do in a step.
 MARGIN = 2.0
+_STILL = 1e-6  # of |q| and |a| T^2: a motion that is smaller is rest
 _CHUNK = (1024, 8192)  # records evaluated by one call: two sizes, so two compilations at most
 
 
@@ -120,10 +121,10 @@ def _masses(system, q):
     return jax.vmap(lambda q: jax.vmap(system.metric(q).apply)(eye))(q)
 
 
-def in_chunks(function, system, arrays):
+def in_chunks(function, system, arrays, sizes=_CHUNK):
     """``function`` over the leading axis, in calls of one size: the last is padded."""
     n = len(arrays[0])
-    size = _CHUNK[0] if n <= _CHUNK[0] else _CHUNK[1]
+    size = sizes[0] if n <= sizes[0] else sizes[1]
     padded = [np.concatenate([a, np.repeat(a[-1:], -n % size, axis=0)]) for a in arrays]
     found = [function(system, [a[k : k + size] for a in padded]) for k in range(0, n, size)]
     return type(found[0])(*(np.concatenate(x)[:n] for x in zip(*found, strict=True)))
@@ -198,8 +199,28 @@ class Measured:
 
     @cached_property
     def residual(self):
-        """(m, d) of the momentum balance."""
-        return self.over.gained - self.h[:, None] * self.over.force - self.over.push
+        """(m, d) of the momentum balance; in flight what is left of it by the own integration."""
+        found = self.over.gained - self.h[:, None] * self.over.force - self.over.push
+        flight, defect = self.flown
+        found[flight] = defect[:, self.q.shape[1] :] @ (self.norm.factor @ self.norm.factor.T)
+        return found
+
+    @cached_property
+    def strayed(self):
+        """(m, d) Dq - h v; in flight by the own integration."""
+        found = np.diff(self.q, axis=0) - self.h[:, None] * (self.v[1:] + self.v[:-1]) / 2
+        flight, defect = self.flown
+        found[flight] = defect[:, : self.q.shape[1]]
+        return found
+
+    @cached_property
+    def flown(self):
+        """Steps in flight, and their defects (k, 2d)."""
+        w, none = self.estimate.windows, np.zeros(0, int)
+        if self.resolution is not None:  # its windows are not steps
+            return none, np.zeros((0, 2 * self.q.shape[1]))
+        flight = ~np.any(w.held, axis=1)
+        return w.first[flight], self.estimate.defect[flight]
 
     @cached_property
     def size_v(self):
@@ -207,6 +228,32 @@ class Measured:
         sizes = [self.norm.velocity(x) for x in (self.v, self.at.kick)]
         push = self.h * np.maximum(*ends(self.norm.velocity(self.at.a)))
         return max(np.max(x, initial=0.0) for x in (*sizes, push))
+
+    @cached_property
+    def estimate(self):
+        """The error of the motion, window by window."""
+        from carom.certificates.error import estimated
+
+        return estimated(self)
+
+    @cached_property
+    def length(self):
+        """() the size of the motion in q: how far it goes from its mean."""
+        away = np.max(self.norm.velocity(self.q - np.mean(self.q, axis=0)))
+        span = self.t[-1] - self.t[0]
+        still = np.max(self.norm.velocity(self.q)) + span**2 * np.max(self.norm.velocity(self.at.a))
+        return max(away, _STILL * still, 1e-300)
+
+    @cached_property
+    def fastest(self):
+        """() the size of the motion in v."""
+        span = self.t[-1] - self.t[0]
+        return max(np.max(self.norm.velocity(self.v)), self.length / max(span, 1e-300))
+
+    @cached_property
+    def gap_size(self):
+        """(p,) what the gaps are measured against: the size of the motion, across them."""
+        return self.length * np.sqrt(np.max(self.at.inverse_mass, axis=0))
 
     @cached_property
     def small_v(self):

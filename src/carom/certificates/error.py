@@ -1,0 +1,236 @@
+"""How far a motion is from a solution: its defects, carried along by the motion itself.
+
+Cut the records into windows, k = 1, 2, ...: steps in flight, and contacts (a step that pushes, with
+the next one where an impact takes two).  P_k takes the first record x of a window to where the
+certificate's own motion leads (carom/certificates/flight.py), D P_k is its derivative.  Then
+
+    d_k = x_k - P_k(x_{k-1})                                 defect                            (1)
+    E_k = D P_k E_{k-1} + d_k,     E_0 = 0                   error, to first order              (2)
+    y_k = x_k - E_k,     r_k = y_k - P_k(y_{k-1})            what is left when it is taken off  (3)
+    R_k = D P_k(y) R_{k-1} + r_k,     R_0 = 0                error of (2), to first order
+
+and the stated error is the largest |E_k| + |R_k| in q.  It is an estimate and no bound; R says how
+far it can be trusted.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from carom.certificates import flight
+from carom.certificates.measured import in_chunks
+
+_LASTING = 1.5  # times the change of w in a step of free motion: slower is no impact
+_SLOW = 1e-9  # relative, the same for motions that are exact
+_STEPS = {flight.flights: 1024, flight.contacts: 64}  # of integration in a window, at most
+_WORK = 1 << 18  # of integration in all windows together, at most
+_CHUNK = (512, 512)  # windows in one call
+_ALL = 1e-4  # relative to the size of the motion: what integration may add up to
+_ENOUGH = 0.02  # relative error of a defect
+
+
+ACCEPTED = 0.1  # of the size of the motion: a larger error is too large to be called a solution
+
+
+class Stated(NamedTuple):
+    """The end of a certificate."""
+
+    error: float  # of q, in its units
+    relative: float  # to the size of the motion
+    dt: float  # that would tell
+    coarse: bool
+
+
+def stated(m) -> Stated:
+    """The estimated error of q, and whether it is small beside the motion."""
+    found = m.estimate
+    d = m.q.shape[1]
+    E, R = found.error[:, :d], found.rest[:, :d]
+    with np.errstate(invalid="ignore", over="ignore"):
+        relative = (m.norm.velocity(E) + m.norm.velocity(R) + _missed(m)) / m.length
+        relative = relative + np.sum(found.unsure)
+        relative = np.max(np.where(np.isfinite(relative), relative, np.inf), initial=0.0)
+        error = np.max(np.abs(E) + np.abs(R), initial=0.0) * (1.0 + np.max(_missed(m)) / m.length)
+    if relative <= ACCEPTED:
+        return Stated(float(error), float(relative), float("nan"), False)
+    dt = np.max(m.h) * max(0.8 * ACCEPTED / relative, 1e-3)
+    return Stated(float(error), float(relative), float(dt), True)
+
+
+def _missed(m):
+    """(k,) how far q may be off after walls that a flight went through without a push.
+
+    A gap entered by the depth z under the acceleration a was struck with (2 a z)^1/2, and each
+    impact left out changes v by 1 + e times that.  Steps of a scheme may enter a wall just before a
+    push or after it; this is in (1).
+    """
+    found, w = m.estimate, m.estimate.windows
+    depth = np.where(w.held, 0.0, np.maximum(-found.lowest, 0.0))
+    beside = _spread(w.held, depth > 0.0) | _spread(w.held[::-1], depth[::-1] > 0.0)[::-1]
+    depth = np.where(beside, 0.0, depth)
+    bend = np.maximum(m.at.bend[w.first], m.at.bend[w.last])
+    inverse = np.maximum(m.at.inverse_mass[w.first], 1e-300)
+    kick = np.sum((1.0 + m.e) * np.sqrt(2.0 * bend * depth / inverse), axis=1)
+    h = m.t[w.last] - m.t[w.first]
+    return np.cumsum(np.cumsum(kick) * h)
+
+
+def _spread(start, along):
+    """(k, p) bool: ``along`` from an entry of ``start`` up to here without a break."""
+    index = np.arange(len(start))[:, None]
+    begun = np.maximum.accumulate(np.where(start, index, -1), axis=0)
+    broken = np.maximum.accumulate(np.where(along | start, -1, index), axis=0)
+    return along & (begun > broken)
+
+
+class Windows(NamedTuple):
+    first: np.ndarray  # (k,) index of the first record
+    last: np.ndarray  # (k,)
+    held: np.ndarray  # (k, p) the gaps that push
+
+
+def windows(m) -> Windows:
+    """Each step is one, but for impacts that a step begins and the next one ends."""
+    struck = m.pushes & ((m.at.w[:-1] < -_LASTING * m.dw) | (m.h == 0.0)[:, None])
+    goes_on = np.zeros(len(m.h), bool)
+    goes_on[:-1] = np.any(struck[:-1] & m.pushes[1:], axis=1) & (m.h[1:] > 0.0) & (m.h[:-1] > 0.0)
+    joined = np.zeros(len(m.h), bool)  # to the step before
+    for k in np.flatnonzero(goes_on):
+        joined[k + 1] = not joined[k]
+    first = np.flatnonzero(~joined)
+    last = np.append(first[1:], len(m.h))
+    return Windows(first, last, np.logical_or.reduceat(m.pushes, first, axis=0))
+
+
+class Carried(NamedTuple):
+    end: np.ndarray  # (k, 2d) P_k(x_{k-1})
+    lowest: np.ndarray  # (k, p)
+    unsure: np.ndarray  # (k,) relative: how far the end moved when the steps were doubled last
+    steps: np.ndarray  # (k,) of integration
+
+
+class Estimate(NamedTuple):
+    t: np.ndarray  # (k,)
+    error: np.ndarray  # (k, 2d) E
+    rest: np.ndarray  # (k, 2d) R
+    lowest: np.ndarray  # (k, p) gaps on the way, of flights
+    unsure: np.ndarray
+    windows: Windows
+    defect: np.ndarray  # (k, 2d)
+
+
+def estimated(m) -> Estimate:
+    w, x = windows(m), np.concatenate([m.q, m.v], axis=1)
+    a, b = x[w.first], x[w.last]
+    slow = _slowness(m, w)
+    found = _carried(m, w, a, b, slow)
+    if np.any(w.held):
+        sharp = _sharp(m, w, slow)
+        other = _carried(m, w, a, b, sharp, found)
+        better = _size(m, b - other.end) < np.minimum(_size(m, b - found.end), _ALL / len(b))
+        slow = np.where(better[:, None], sharp, slow)
+        pairs = zip(found, other, strict=True)
+        found = Carried(*(np.where(_like(better, two), two, one) for one, two in pairs))
+    tangent, d = _tangents(m, w, a, slow, found.steps), b - found.end
+    E = _transported(tangent, d)
+    y = np.concatenate([x[:1], b - E])
+    y = np.where(np.isfinite(y), y, 0.0)
+    again = _carried(m, w, y[:-1], y[1:], slow)
+    R = _transported(tangent, y[1:] - again.end)
+    return Estimate(m.t[w.last], E, R, found.lowest, found.unsure, w, d)
+
+
+def _like(mask, x):
+    return mask.reshape(-1, *[1] * (x.ndim - 1))
+
+
+def _size(m, x):
+    """(k,) of states: position over the size of the motion, and velocity."""
+    q, v = np.split(x, 2, axis=-1)
+    return np.maximum(m.norm.velocity(q) / m.length, m.norm.velocity(v) / m.fastest)
+
+
+def _small(m):
+    """(2d,) the differences by which derivatives are taken."""
+    away = np.max(np.abs(m.q - np.mean(m.q, axis=0)), axis=0)
+    fast = np.max(np.abs(m.v), axis=0)
+    size = [np.maximum(x, 1e-3 * np.max(x)) for x in (away, fast)]
+    return 1e-5 * np.maximum(np.concatenate(size), 1e-6 * m.length + 1e-300)
+
+
+def _slowness(m, w):
+    return np.where((m.t[w.last] > m.t[w.first])[:, None], _LASTING * m.dw[w.first], -np.inf)
+
+
+def _sharp(m, w, slow):
+    normal = np.sqrt(m.at.inverse_mass[w.first])
+    return np.where(np.isfinite(slow), _SLOW * m.fastest * normal, slow)
+
+
+def _arguments(m, w, x, slow):
+    """What flights and contacts are functions of, and which windows are contacts."""
+    held = np.any(w.held, axis=1)
+    h, small = m.t[w.last] - m.t[w.first], np.tile(_small(m), (len(x), 1))
+    common = m.t[w.first], x, h, small
+    return [(flight.flights, ~held, common, ()),
+            (flight.contacts, held, common, (w.held, slow, 2.0 * m.H[w.first]))]
+
+
+def _called(m, function, k, n, common, more, columns):
+    t, x, h, small = (a[k] for a in common)
+    arrays = [t, x, h, n, small, *(a[k] for a in more)]
+    return in_chunks(partial(function, columns=jnp.asarray(columns)), m.system, arrays, _CHUNK)
+
+
+def _carried(m, w, x, goal, slow, known=None) -> Carried:
+    """P_k(x) for every window; with ``known``, anew for contacts only."""
+    out = known or Carried(
+        np.zeros_like(x), np.zeros(w.held.shape), np.full(len(x), np.inf), np.ones(len(x), int)
+    )
+    out = Carried(*(np.array(a) for a in out))
+    for function, mask, common, more in _arguments(m, w, x, slow):
+        if known is None or function is flight.contacts:
+            _refined(m, function, np.flatnonzero(mask), common, more, goal, out)
+    return out
+
+
+def _refined(m, function, k, common, more, goal, out):
+    """Twice as many steps of integration until the defects do not change."""
+    n, before = 1, None
+    while len(k) and len(k) * n <= _WORK and n <= _STEPS[function]:
+        found = _called(m, function, k, np.full(len(k), n), common, more, 0)
+        off, enough = np.full(len(k), np.inf), np.zeros(len(k), bool)
+        if before is not None:
+            off, enough = _enough(m, found, before, goal[k])
+        out.end[k], out.lowest[k], out.unsure[k], out.steps[k] = found.end, found.lowest, off, n
+        k, before = k[~enough], type(found)(*(a[~enough] for a in found))
+        n *= 2
+
+
+def _enough(m, found, before, goal):
+    with np.errstate(invalid="ignore", over="ignore"):
+        off = _size(m, found.end - before.end)
+        moved = np.abs(found.lowest - before.lowest)
+        known = np.all(moved <= 0.1 * np.abs(found.lowest) + _ALL / len(m.t) * m.gap_size, axis=1)
+        return off, known & (off <= _ENOUGH * _size(m, goal - found.end) + _ALL / len(m.t))
+
+
+def _tangents(m, w, x, slow, steps):
+    tangent = np.zeros((len(x), x.shape[1], x.shape[1]))
+    for function, mask, common, more in _arguments(m, w, x, slow):
+        if len(k := np.flatnonzero(mask)):
+            found = _called(m, function, k, steps[k], common, more, x.shape[1])
+            tangent[k] = found.tangent
+    return tangent
+
+
+def _transported(tangent, d):
+    """(2)."""
+    E, now = np.empty_like(d), np.zeros(d.shape[1])
+    with np.errstate(invalid="ignore", over="ignore"):
+        for k in range(len(d)):
+            now = tangent[k] @ now + d[k]
+            E[k] = now
+    return E

@@ -1,0 +1,83 @@
+"""Records at the impacts that a table locates between the records of a motion.
+
+From each record the certificate's own motion leads to the first impact of the table after it; there
+the velocity jumps by M^-1 grad g lam, with the impulse of the table, and the motion goes on to the
+next.  Both sides of each impact become records: gap, law and energy are then judged there, and the
+last flight must lead to the record that follows.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from carom.certificates.flight import flow_beside
+
+_NEAR = 1e-9  # relative: times and impulses that are the same
+_STEPS = 64  # of integration between two impacts, at most
+_ALIKE = 1e-10  # relative change when the steps are doubled
+
+
+def with_impacts(system, table, t, q, v, lam):
+    """The arrays with two records more for every time in the table after the first record."""
+    times, pushes = _grouped(table, t, lam.shape[1])
+    if not len(times):
+        return t, q, v, lam
+    interval = np.clip(np.searchsorted(t, times, side="left"), 1, len(t) - 1)  # ends after it
+    total = np.zeros_like(lam)
+    np.add.at(total, interval, pushes)
+    rest = lam - total
+    rest = np.where(np.abs(rest) <= _NEAR * (np.abs(lam) + np.max(lam, initial=0.0)), 0.0, rest)
+    before, after = _threaded(system, times, pushes, interval, rest > 0.0, t, q, v)
+    where = np.repeat(interval, 2)
+    d, p = q.shape[1], lam.shape[1]
+    sides = np.stack([before, after], axis=1).reshape(-1, 2 * d)
+    given = np.stack([np.zeros_like(pushes), pushes], axis=1).reshape(-1, p)
+    return (
+        np.insert(t, where, np.repeat(times, 2)),
+        np.insert(q, where, sides[:, :d], axis=0),
+        np.insert(v, where, sides[:, d:], axis=0),
+        np.insert(rest, where, given, axis=0),
+    )
+
+
+def _grouped(table, t, p):
+    """Times and impulses (k, p) of the table, together where several gaps are struck at once."""
+    table = np.asarray(table)
+    table = table[table["time"] > t[0]]
+    order = np.argsort(table["time"], kind="stable")
+    times, gap, size = (table[name][order] for name in ("time", "constraint", "impulse"))
+    new = np.diff(times, prepend=-np.inf) > 0.0
+    pushes = np.zeros((int(np.sum(new)), p))
+    np.add.at(pushes, (np.cumsum(new) - 1, gap), size)
+    return times[new], pushes
+
+
+def _threaded(system, times, pushes, interval, resting, t, q, v):
+    """Both sides (k, 2d) of every impact."""
+    k, x = len(times), np.concatenate([q, v], axis=1)
+    fresh = np.diff(interval, prepend=-1) != 0
+    since = np.where(fresh, t[interval - 1], np.concatenate([[0.0], times[:-1]]))
+    arrays = since, times - since, pushes, fresh, x[interval - 1], resting[interval]
+    size = 1 << max(int(k - 1).bit_length(), 6)
+    padded = [np.concatenate([a, np.repeat(a[-1:], size - k, axis=0)]) for a in arrays]
+    n, before = 1, None
+    while True:
+        found = np.concatenate(_thread(system, padded, n), axis=1)[:k]
+        scale = np.max(np.abs(found), axis=0)
+        if n >= _STEPS or (before is not None and np.all(np.abs(found - before) <= _ALIKE * scale)):
+            return np.split(found, 2, axis=1)
+        n, before = 4 * n, found
+
+
+@eqx.filter_jit
+def _thread(system, arrays, n):
+    def one(x, given):
+        t, h, push, fresh, start, resting = given
+        left = flow_beside(system, t, jnp.where(fresh, start, x), h, n, resting)
+        q, v = jnp.split(left, 2)
+        metric, rows = system.metric(q), system.contacts(t + h, q).rows
+        right = jnp.concatenate([q, v + metric.lift(metric.whiten(rows).T @ push)])
+        return right, (left, right)
+
+    return jax.lax.scan(one, jnp.asarray(arrays[4][0]), tuple(map(jnp.asarray, arrays)))[1]
