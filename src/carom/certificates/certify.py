@@ -80,6 +80,7 @@ def certify(
     arrays = _checked(system, sol.t, sol.q, sol.v, sol.impulse)
     if options.sparse_dt is None and _locates(sol.scheme):
         arrays = with_impacts(system, sol.impacts, *arrays)
+        options = options._replace(located=True)
     return _certificate(system, arrays, q0, v0, options)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from carom.certificates.error import passed
 from carom.certificates.measured import MARGIN, earlier, ends
 
 
@@ -21,6 +22,15 @@ def _feasibility(m):
         H, bend = max(m.sparse_dt, m.resolution or 0.0), np.max(m.at.bend, axis=0)
         dw, drift = H * bend, H * (m.t - m.t[0])[:, None] * bend
     return m.overlap, MARGIN * (H * (m.speed + dw) + drift) + m.small_gap, m.t
+
+
+def _between(m):
+    """In flight, by the own integration; a step may hide what force and curvature do in it."""
+    w = m.estimate.windows
+    bound = _NOTHING * m.gap_size + MARGIN * m.small_gap[w.first]
+    if not m.options.located:
+        bound = bound + MARGIN * m.H[w.first, None] * m.dw[w.first]
+    return passed(m), bound, m.t[w.last]
 
 
 def _sign(m):
@@ -45,7 +55,8 @@ def _complementarity(m):
 
 def _momentum(m):
     m = m.fine
-    return m.norm.momentum(m.residual), MARGIN * (m.balance + m.small_v), m.t[1:]
+    bound = MARGIN * (m.balance + m.small_v) + m.unsure * m.fastest
+    return m.norm.momentum(m.residual), bound, m.t[1:]
 
 
 def _momentum_run(m):
@@ -56,7 +67,8 @@ def _momentum_run(m):
     bound = sum(_shifted(np.where(quiet, x, 0.0), m.norm.momentum) for x in shifts)
     loud = np.cumsum(np.where(m.quiet, 0.0, m.balance))
     found = m.norm.momentum(np.cumsum(m.residual, axis=0))
-    return found, MARGIN * (bound + loud + m.small_v_run), m.t[1:]
+    unsure = np.cumsum(m.unsure) * m.fastest
+    return found, MARGIN * (bound + loud + m.small_v_run) + unsure, m.t[1:]
 
 
 def _shifted(x, norm):
@@ -67,7 +79,7 @@ def _shifted(x, norm):
 
 def _kinematics(m):
     m = m.fine
-    return m.norm.velocity(m.strayed), MARGIN * m.stray, m.t[1:]
+    return m.norm.velocity(m.strayed), MARGIN * m.stray + m.unsure * m.length, m.t[1:]
 
 
 def _kinematics_run(m):
@@ -75,7 +87,8 @@ def _kinematics_run(m):
     shift = (m.h * m.quiet)[:, None] * np.diff(m.v, axis=0)
     loud = np.cumsum(np.where(m.quiet, m.H * m.small_v, m.stray))
     found = m.norm.velocity(np.cumsum(m.strayed, axis=0))
-    return found, MARGIN * (_shifted(shift, m.norm.velocity) + loud), m.t[1:]
+    bound = MARGIN * (_shifted(shift, m.norm.velocity) + loud)
+    return found, bound + np.cumsum(m.unsure) * m.length, m.t[1:]
 
 
 def _impact_law(m):
@@ -111,7 +124,8 @@ def _energy(m):
     found[np.any(m.split, axis=1)] = 0.0  # in the middle of an impact
     law = np.cumsum(np.sum(m.lam[1:] * m.law_bound, axis=1) * ~m.quiet)
     bound = m.ended(_energy_bound(fine)) + law + m.size_v * m.small_v_run
-    return found, MARGIN * bound, m.t[1:]
+    unsure = m.ended(np.cumsum(fine.unsure)) * m.fastest**2
+    return found, MARGIN * bound + unsure, m.t[1:]
 
 
 def _energy_bound(m):
@@ -134,6 +148,9 @@ def _variation(m):
     return np.cumsum(found), np.cumsum(bound) + MARGIN * m.small_v_run, m.t[1:]
 
 
+_NOTHING = 1e-6  # of the size of the motion: what own integration tells of a gap
+
+
 class Row(NamedTuple):
     check: Callable  # of a Measured, to (violation, allowed, t)
     name: str
@@ -143,6 +160,7 @@ class Row(NamedTuple):
 
 CLAUSES = [
     Row(_feasibility, "feasibility", "g_i(t, q) >= 0", "2 h (W + dw) + 2 sum of h dw if closed"),
+    Row(_between, "between records", "g_i >= 0 in flight, integrated anew", "2 h dw"),
     Row(
         _sign,
         "sign",

@@ -9,7 +9,7 @@ certificate's own motion leads (carom/certificates/flight.py), D P_k is its deri
     y_k = x_k - E_k,     r_k = y_k - P_k(y_{k-1})            what is left when it is taken off  (3)
     R_k = D P_k(y) R_{k-1} + r_k,     R_0 = 0                error of (2), to first order
 
-and the stated error is the largest |E_k| + |R_k| in q.  It is an estimate and no bound; R says how
+and the stated error is 1.5 times the largest |E_k| + |R_k| in q.  It is an estimate and no bound; R says how
 far it can be trusted.
 """
 
@@ -31,7 +31,9 @@ _ALL = 1e-4  # relative to the size of the motion: what integration may add up t
 _ENOUGH = 0.02  # relative error of a defect
 
 
-ACCEPTED = 0.1  # of the size of the motion: a larger error is too large to be called a solution
+SAFETY = 1.5  # what is stated, over what is estimated
+ACCEPTED = 0.15  # of the size of the motion: a larger error is too large to be called a solution
+FAST = 0.5  # of the largest speed: the same for velocities
 
 
 class Stated(NamedTuple):
@@ -46,17 +48,28 @@ class Stated(NamedTuple):
 def stated(m) -> Stated:
     """The estimated error of q, and whether it is small beside the motion."""
     found = m.estimate
-    d = m.q.shape[1]
-    E, R = found.error[:, :d], found.rest[:, :d]
+    E, speed = np.split(found.error, 2, axis=1)
+    R, _ = np.split(found.rest, 2, axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
-        relative = (m.norm.velocity(E) + m.norm.velocity(R) + _missed(m)) / m.length
-        relative = relative + np.sum(found.unsure)
-        relative = np.max(np.where(np.isfinite(relative), relative, np.inf), initial=0.0)
-        error = np.max(np.abs(E) + np.abs(R), initial=0.0) * (1.0 + np.max(_missed(m)) / m.length)
-    if relative <= ACCEPTED:
-        return Stated(float(error), float(relative), float("nan"), False)
-    dt = np.max(m.h) * max(0.8 * ACCEPTED / relative, 1e-3)
-    return Stated(float(error), float(relative), float(dt), True)
+        missed = _missed(m) + np.sum(found.unsure) * m.length
+        size = m.norm.velocity(E) + m.norm.velocity(R) + missed
+        size = SAFETY * np.maximum(size, _set_back(m)) / m.length
+        off = m.norm.velocity(speed) / m.fastest * (ACCEPTED / FAST)
+        size, off = (np.max(np.where(np.isfinite(x), x, np.inf)) for x in (size, off))
+        wide = np.max(np.ptp(m.q, axis=0))
+        error = SAFETY * (np.max(np.abs(E) + np.abs(R)) + np.max(missed) / m.length * wide)
+    if max(size, off) <= ACCEPTED:
+        return Stated(float(error), float(size), float("nan"), False)
+    dt = np.max(m.h) * max(0.8 * ACCEPTED / max(size, off), 1e-3)
+    return Stated(float(error), float(size), float(dt), True)
+
+
+def _set_back(m):
+    """(k,) how far lasting contact is from its walls."""
+    w = m.estimate.windows
+    lasting = w.held & (np.abs(m.at.w[w.first]) <= _slowness(m, w))
+    away = np.abs(m.at.gap[w.first]) / np.sqrt(np.maximum(m.at.inverse_mass[w.first], 1e-300))
+    return np.max(np.where(lasting, away, 0.0), axis=1, initial=0.0)
 
 
 def _missed(m):
@@ -66,15 +79,21 @@ def _missed(m):
     impact left out changes v by 1 + e times that.  Steps of a scheme may enter a wall just before a
     push or after it; this is in (1).
     """
-    found, w = m.estimate, m.estimate.windows
-    depth = np.where(w.held, 0.0, np.maximum(-found.lowest, 0.0))
-    beside = _spread(w.held, depth > 0.0) | _spread(w.held[::-1], depth[::-1] > 0.0)[::-1]
-    depth = np.where(beside, 0.0, depth)
+    w, depth = m.estimate.windows, passed(m)
     bend = np.maximum(m.at.bend[w.first], m.at.bend[w.last])
     inverse = np.maximum(m.at.inverse_mass[w.first], 1e-300)
     kick = np.sum((1.0 + m.e) * np.sqrt(2.0 * bend * depth / inverse), axis=1)
     h = m.t[w.last] - m.t[w.first]
     return np.cumsum(np.cumsum(kick) * h)
+
+
+def passed(m):
+    """(k, p) how deep a flight goes into each wall without a push there or beside it."""
+    found, w = m.estimate, m.estimate.windows
+    depth = np.where(w.held, 0.0, np.maximum(-found.lowest, 0.0))
+    beside = _spread(w.held, depth > 0.0) | _spread(w.held[::-1], depth[::-1] > 0.0)[::-1]
+    known = np.maximum(-np.minimum(m.at.gap[w.first], m.at.gap[w.last]), 0.0)
+    return np.where(beside, np.maximum(depth - known, 0.0), depth)
 
 
 def _spread(start, along):

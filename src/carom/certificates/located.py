@@ -20,10 +20,9 @@ _ALIKE = 1e-10  # relative change when the steps are doubled
 
 def with_impacts(system, table, t, q, v, lam):
     """The arrays with two records more for every time in the table after the first record."""
-    times, pushes = _grouped(table, t, lam.shape[1])
+    times, pushes, interval = _grouped(table, t, lam.shape[1])
     if not len(times):
         return t, q, v, lam
-    interval = np.clip(np.searchsorted(t, times, side="left"), 1, len(t) - 1)  # ends after it
     total = np.zeros_like(lam)
     np.add.at(total, interval, pushes)
     rest = lam - total
@@ -42,15 +41,15 @@ def with_impacts(system, table, t, q, v, lam):
 
 
 def _grouped(table, t, p):
-    """Times and impulses (k, p) of the table, together where several gaps are struck at once."""
+    """Times, impulses (k, p) and steps, together where several gaps are struck at once."""
     table = np.asarray(table)
-    table = table[table["time"] > t[0]]
-    order = np.argsort(table["time"], kind="stable")
-    times, gap, size = (table[name][order] for name in ("time", "constraint", "impulse"))
-    new = np.diff(times, prepend=-np.inf) > 0.0
+    table = table[(table["step"] > 0) & (table["step"] < len(t))]
+    table = table[np.lexsort((table["time"], table["step"]))]
+    times = np.clip(table["time"], t[table["step"] - 1], t[table["step"]])
+    new = (np.diff(times, prepend=-np.inf) > 0.0) | (np.diff(table["step"], prepend=0) > 0)
     pushes = np.zeros((int(np.sum(new)), p))
-    np.add.at(pushes, (np.cumsum(new) - 1, gap), size)
-    return times[new], pushes
+    np.add.at(pushes, (np.cumsum(new) - 1, table["constraint"]), table["impulse"])
+    return times[new], pushes, table["step"][new]
 
 
 def _threaded(system, times, pushes, interval, resting, t, q, v):

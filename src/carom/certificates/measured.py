@@ -19,6 +19,7 @@ class Options(NamedTuple):
     sparse_dt: float | None  # the step, where not every step is a record
     resolution: float | None  # the duration of a contact, where walls yield
     tolerance: float
+    located: bool = False  # impacts are records of their own, so that nothing happens between them
 
 
 class _Record(NamedTuple):
@@ -204,6 +205,15 @@ class Measured:
         flight, defect = self.flown
         found[flight] = defect[:, self.q.shape[1] :] @ (self.norm.factor @ self.norm.factor.T)
         return found
+
+    @cached_property
+    def unsure(self):
+        """(m,) relative: what the own integration of a step in flight may be off by."""
+        found = np.zeros(len(self.h))
+        flight, _ = self.flown
+        if len(flight):
+            found[flight] = self.estimate.unsure[~np.any(self.estimate.windows.held, axis=1)]
+        return 2.0 * found
 
     @cached_property
     def strayed(self):
