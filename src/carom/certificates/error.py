@@ -20,12 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.certificates import flight
-from carom.certificates.measured import in_chunks
+from carom.certificates.measured import ends, in_chunks
 
 _LASTING = 1.5  # times the change of w in a step of free motion: slower is no impact
 _SLOW = 1e-9  # relative, the same for motions that are exact
 _STEPS = {flight.flights: 1024, flight.contacts: 64}  # of integration in a window, at most
-_WORK = 1 << 18  # of integration in all windows together, at most
+_WORK = {flight.flights: 1 << 18, flight.contacts: 1 << 14}  # in all windows together, at most
+_FAR = 2.0  # sizes of the motion
 _CHUNK = (512, 512)  # windows in one call
 _ALL = 1e-4  # relative to the size of the motion: what integration may add up to
 _ENOUGH = 0.02  # relative error of a defect
@@ -112,7 +113,7 @@ class Windows(NamedTuple):
 
 def windows(m) -> Windows:
     """Each step is one, but for impacts that a step begins and the next one ends."""
-    struck = m.pushes & ((m.at.w[:-1] < -_LASTING * m.dw) | (m.h == 0.0)[:, None])
+    struck = m.pushes & ((m.at.w[:-1] < -_step_speed(m)) | (m.h == 0.0)[:, None])
     goes_on = np.zeros(len(m.h), bool)
     goes_on[:-1] = np.any(struck[:-1] & m.pushes[1:], axis=1) & (m.h[1:] > 0.0) & (m.h[:-1] > 0.0)
     joined = np.zeros(len(m.h), bool)  # to the step before
@@ -154,10 +155,11 @@ def estimated(m) -> Estimate:
         found = Carried(*(np.where(_like(better, two), two, one) for one, two in pairs))
     tangent, d = _tangents(m, w, a, slow, found.steps), b - found.end
     E = _transported(tangent, d)
-    y = np.concatenate([x[:1], b - E])
-    y = np.where(np.isfinite(y), y, 0.0)
-    again = _carried(m, w, y[:-1], y[1:], slow)
-    R = _transported(tangent, y[1:] - again.end)
+    R = E
+    if np.max(_size(m, E)) <= _FAR:  # else nothing is gained by taking it off
+        y = np.concatenate([x[:1], b - E])
+        again = _carried(m, w, y[:-1], y[1:], slow)
+        R = _transported(tangent, y[1:] - again.end)
     return Estimate(m.t[w.last], E, R, found.lowest, found.unsure, w, d)
 
 
@@ -172,15 +174,23 @@ def _size(m, x):
 
 
 def _small(m):
-    """(2d,) the differences by which derivatives are taken."""
-    away = np.max(np.abs(m.q - np.mean(m.q, axis=0)), axis=0)
-    fast = np.max(np.abs(m.v), axis=0)
-    size = [np.maximum(x, 1e-3 * np.max(x)) for x in (away, fast)]
-    return 1e-5 * np.maximum(np.concatenate(size), 1e-6 * m.length + 1e-300)
+    """(2d,) the differences by which derivatives are taken: small, and far from rounding."""
+    away, far = np.ptp(m.q, axis=0), np.max(np.abs(m.q))
+    fast = np.max(np.abs(m.v)), np.max(m.h) * np.max(np.abs(m.at.a))
+    q = np.maximum(away, 1e-2 * max(far, np.max(away), np.max(m.h) * fast[1]))
+    v = np.full_like(q, max(*fast, 1e-300))
+    return 1e-6 * np.maximum(np.concatenate([q, v]), 1e-300)
+
+
+def _step_speed(m):
+    """(m, p) what forces and curvature make of w in a step, on the gap where they make most."""
+    normal = np.sqrt(np.maximum(*ends(m.at.inverse_mass)))
+    most = np.max(m.dw / np.maximum(normal, 1e-300), axis=1, initial=0.0, keepdims=True)
+    return _LASTING * most * normal
 
 
 def _slowness(m, w):
-    return np.where((m.t[w.last] > m.t[w.first])[:, None], _LASTING * m.dw[w.first], -np.inf)
+    return np.where((m.t[w.last] > m.t[w.first])[:, None], _step_speed(m)[w.first], -np.inf)
 
 
 def _sharp(m, w, slow):
@@ -218,7 +228,7 @@ def _carried(m, w, x, goal, slow, known=None) -> Carried:
 def _refined(m, function, k, common, more, goal, out):
     """Twice as many steps of integration until the defects do not change."""
     n, before = 1, None
-    while len(k) and len(k) * n <= _WORK and n <= _STEPS[function]:
+    while len(k) and len(k) * n <= max(_WORK[function], 2 * len(k)) and n <= _STEPS[function]:
         found = _called(m, function, k, np.full(len(k), n), common, more, 0)
         off, enough = np.full(len(k), np.inf), np.zeros(len(k), bool)
         if before is not None:
