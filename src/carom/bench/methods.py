@@ -42,7 +42,9 @@ class Method:
     sizes: tuple[float, ...]
     size: str = "steps"  # what a size is: steps, rtol, lam
     order: float | None = None  # declared order of sup q in 1 / steps, or in the tolerance
-    certify: Callable[[Problem, float], bool] | None = None  # a certificate, outside the clock
+    certify: Callable[[Problem, float], bool | None] | None = (
+        None  # a certificate, outside the clock
+    )
 
 
 # Prime numbers of steps: impacts must not fall on the steps.
@@ -93,7 +95,7 @@ def time_stepping(scheme) -> Method:
         return _motion(_solved(problem, scheme, int(size)), impacts=True)
 
     def certify(problem, size):
-        return bool(carom.certify(_solved(problem, scheme, int(size))).ok)
+        return carom.certify(_solved(problem, scheme, int(size))).ok
 
     return Method(
         name=type(scheme).__name__, advance=advance, sizes=_STEPS, order=1.0, certify=certify
@@ -108,7 +110,7 @@ def tolerance(make, name: str, sizes, size: str, order: float | None, records: i
         return _motion(_solved(problem, scheme, records), impacts=scheme.rigid, inside=True)
 
     def certify(problem, size):
-        return bool(carom.certify(_solved(problem, make(size), _CERTIFIED)).ok)
+        return carom.certify(_solved(problem, make(size), _CERTIFIED)).ok
 
     return Method(name=name, advance=advance, sizes=sizes, size=size, order=order, certify=certify)
 

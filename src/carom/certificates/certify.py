@@ -22,9 +22,9 @@ from jax.core import Tracer
 
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.clauses import AT_RECORDS, CLAUSES
+from carom.certificates.error import stated
 from carom.certificates.located import with_impacts
 from carom.certificates.measured import Measured, Options, in_chunks, records
-from carom.certificates.error import stated
 from carom.errors import NonFiniteError, RecordError, ShapeError, TimeError
 from carom.results.solution import scheme_text
 from carom.schemes.event_driven import EventDriven
@@ -56,6 +56,9 @@ def certify(
 
     Clauses that need every step are left open (``ok`` is None) where ``sol`` holds fewer records.
     For a motion from elsewhere see ``certify_arrays``.
+
+    The answer is ``certificate.verdict``: a solution to within ``error``; not a solution; or too
+    coarse to tell, with the ``dt`` that would.  ``ok`` is True for the first only.
     """
     if isinstance(sol, SpheresSolution):
         from carom.certificates.spheres import certify_spheres
@@ -79,14 +82,23 @@ def certify(
     )
     arrays = _checked(system, sol.t, sol.q, sol.v, sol.impulse)
     if options.sparse_dt is None and _locates(sol.scheme):
-        arrays = with_impacts(system, sol.impacts, *arrays)
-        options = options._replace(located=True)
+        if _full(sol):
+            options = options._replace(sparse_dt=float(sol.dt))
+        else:
+            arrays = with_impacts(system, sol.impacts, *arrays)
+            options = options._replace(located=True)
     return _certificate(system, arrays, q0, v0, options)
 
 
 def _locates(scheme):
     """Whether the table of impacts has their times; a file has the text of its scheme."""
     return isinstance(scheme, EventDriven) or str(scheme).startswith(EventDriven.__name__)
+
+
+def _full(sol):
+    """Whether a step has as many impacts as its table can hold: there may have been more."""
+    _, count = np.unique(sol.impacts.step, return_counts=True)
+    return np.max(count, initial=0) >= getattr(sol.scheme, "events_per_step", np.inf)
 
 
 def certify_arrays(

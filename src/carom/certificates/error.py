@@ -9,8 +9,8 @@ certificate's own motion leads (carom/certificates/flight.py), D P_k is its deri
     y_k = x_k - E_k,     r_k = y_k - P_k(y_{k-1})            what is left when it is taken off  (3)
     R_k = D P_k(y) R_{k-1} + r_k,     R_0 = 0                error of (2), to first order
 
-and the stated error is 1.5 times the largest |E_k| + |R_k| in q.  It is an estimate and no bound; R says how
-far it can be trusted.
+and the stated error is 1.5 times the largest |E_k| + |R_k| in q.  It is an estimate and no bound; R
+says how far it can be trusted.
 """
 
 from functools import partial
@@ -203,8 +203,10 @@ def _arguments(m, w, x, slow):
     held = np.any(w.held, axis=1)
     h, small = m.t[w.last] - m.t[w.first], np.tile(_small(m), (len(x), 1))
     common = m.t[w.first], x, h, small
-    return [(flight.flights, ~held, common, ()),
-            (flight.contacts, held, common, (w.held, slow, 2.0 * m.H[w.first]))]
+    return [
+        (flight.flights, ~held, common, ()),
+        (flight.contacts, held, common, (w.held, slow, 2.0 * m.H[w.first])),
+    ]
 
 
 def _called(m, function, k, n, common, more, columns):

@@ -99,7 +99,11 @@ def flow_beside(system, t, x, h, n, held):
     q, v = jnp.split(x, 2)
     rows = system.contacts(t, q).rows
     slow = _AT_REST * jnp.linalg.norm(rows, axis=1) * jnp.linalg.norm(v)
-    near = _AT_REST * jnp.linalg.norm(rows, axis=1) * (jnp.linalg.norm(q) + jnp.abs(h) * jnp.linalg.norm(v))
+    near = (
+        _AT_REST
+        * jnp.linalg.norm(rows, axis=1)
+        * (jnp.linalg.norm(q) + jnp.abs(h) * jnp.linalg.norm(v))
+    )
     still = held & (jnp.abs(system.contacts(t, q).velocity(v)) <= slow)
     return _flow(system, t, x, h, n, still, slow, near, "Dopri8")
 
