@@ -1,8 +1,8 @@
 """The truth table of certificates: runs with a known true error, and what is said of them.
 
 ``python tests/truth_table.py [models]`` prints each run and the confusion matrix.  The true error
-is the largest distance of q from the exact motion over the records, in the kinetic norm, over the size
-of the motion (its largest distance from its mean), both as in docs/certificate.md.
+is the largest distance of q from the exact motion over the records, in the kinetic norm, over the
+size of the motion (its largest distance from its mean), both as in docs/certificate.md.
 
     good     true error below 5 %           must not be refused
     between  5 % to 30 %                    any answer

@@ -81,12 +81,9 @@ def certify(
         tolerance=tolerance,
     )
     arrays = _checked(system, sol.t, sol.q, sol.v, sol.impulse)
-    if options.sparse_dt is None and _locates(sol.scheme):
-        if _full(sol):
-            options = options._replace(sparse_dt=float(sol.dt))
-        else:
-            arrays = with_impacts(system, sol.impacts, *arrays)
-            options = options._replace(located=True)
+    if options.sparse_dt is None and _locates(sol.scheme) and not _full(sol):
+        arrays = with_impacts(system, sol.impacts, *arrays)
+        options = options._replace(located=True)
     return _certificate(system, arrays, q0, v0, options)
 
 
