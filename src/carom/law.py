@@ -15,7 +15,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from carom.projection.coulomb import coulomb, onto
+from carom.projection.cones import onto_cone
+from carom.projection.coulomb import coulomb
 from carom.projection.exact import Projection, project
 from carom.projection.joints import free_of_joints
 from carom.projection.metric import Metric
@@ -160,7 +161,7 @@ class Coulomb(Law):
         return 2 if self.plane else 3
 
     def onto(self, lam):
-        return jnp.where(self.bilateral()[:, None], lam, onto(lam, self.mu))
+        return jnp.where(self.bilateral()[:, None], lam, onto_cone(lam, self.mu))
 
     def project(self, metric, target, rows, b, active):
         active = jnp.ones(self.mu.shape, bool) if active is None else active

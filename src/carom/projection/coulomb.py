@@ -16,27 +16,20 @@ sticks at l = 0 if that is in the cone; else it slips with u_t = -l r_t, and l i
 mu r_n = |r_t|, which exists: |r_t| falls to zero as l grows while r_n tends to -w_n / A_nn > 0.
 In the plane the root is a fraction.
 
-Several contacts take turns at (3), Gauss-Seidel, and between the turns Newton's method tries the
-equations of Alart and Curnier, which are (2) written with projections; it ends what turns begin.
+Several contacts: projection/cones.py.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from carom.projection.cones import onto_cone, project_cones
 from carom.projection.exact import Projection
 from carom.projection.joints import free_of_joints
 from carom.projection.metric import Metric
 from carom.status import Status, failing, first_failure
 
-_RESOLVED = 1e-13  # relative residual at which nothing more is tried
-_UNCONVERGED = 1e-9  # and above which the answer is not called one
-_TURNS = 60  # each of some sweeps and a step of Newton's method
-_SWEEPS = 6  # in a turn, of the first
-_QUICK = 4  # turns; sweeps that cycle, as they can where friction is large, are damped after them:
-_DAMPING = 0.1  # part of its own trace that holds a contact where it was,
-_PATIENT = 40  # sweeps in a turn then
+_UNCONVERGED = 1e-9  # a residual above this is not called ok
 _ROOTS = 60  # halvings at the worst
 _TINY = 1e-300
 
@@ -58,7 +51,12 @@ def coulomb(
     n = free.b.shape[0]
     mu, active = mu[:n], active[:n]
     A = jnp.einsum("iak,jbk->iajb", free.rows, free.rows)
-    r, turns = _solved(A, free.b, mu, active)
+    if n == 1:
+        r, turns = _one(A[0, :, 0], free.b[0], mu[0], active[0])[None], jnp.array(0)
+    else:
+        still = jnp.zeros_like(free.y0)
+        found = project_cones(still, free.rows, free.b, mu, active=active)
+        r, turns = found.multipliers, found.iterations
     y = free.y0 + jnp.einsum("iak,ia->k", free.rows, r)
     x = target + metric.lift(y)
     u = (b + jnp.einsum("iad,d->ia", rows, x))[:n]
@@ -76,25 +74,10 @@ def _measured(A, u, w, r, mu, active):
     rho = 1.0 / jnp.maximum(jnp.einsum("iaia->i", A), _TINY)
     t = jnp.sqrt(jnp.sum(u[:, 1:] ** 2, axis=1))
     bar = u.at[:, 0].add(mu * t)
-    off = (r - onto(r - rho[:, None] * bar, mu)) / rho[:, None]
+    off = (r - onto_cone(r - rho[:, None] * bar, mu)) / rho[:, None]
     scale = jnp.abs(w) + jnp.einsum("iajb,jb->ia", jnp.abs(A), jnp.abs(r))
     off = jnp.max(jnp.abs(off), axis=1) / jnp.maximum((1.0 + mu) * jnp.max(scale, axis=1), _TINY)
     return jnp.max(jnp.where(active, off, 0.0), initial=0.0)
-
-
-def onto(r: Array, mu: Array) -> Array:
-    """(p, m) the nearest points of the cones |r_t| <= mu r_n."""
-    n, t = r[:, 0], r[:, 1:]
-    length = jnp.sqrt(jnp.sum(t**2, axis=1))
-    along = (n + mu * length) / (1.0 + mu**2)  # on the face, of the unit vector (1, mu t/|t|)
-    face = jnp.concatenate(
-        [along[:, None], (mu * along / jnp.maximum(length, _TINY))[:, None] * t], axis=1
-    )
-    inside, polar = length <= mu * n, mu * length <= -n
-    return jnp.where(inside[:, None], r, jnp.where(polar[:, None], 0.0, face))
-
-
-# ---- one contact --------------------------------------------------------------------------------
 
 
 def _one(A, w, mu, active):
@@ -151,75 +134,3 @@ def _space(S, c, A, w_n, a, mu):
     low, high, l = jax.lax.fori_loop(0, _ROOTS, closer, (jnp.zeros(()), most, 0.5 * most))
     l = jnp.where(sticks, 0.0, jnp.where((l > low) & (l < high), l, high))
     return jnp.where(mu > 0.0, turn.T @ at(l), 0.0)
-
-
-# ---- several ------------------------------------------------------------------------------------
-
-
-class _Turn(eqx.Module):
-    r: Array
-    residual: Array
-    turns: Array
-
-
-def _solved(A, w, mu, active):
-    """r (p, m), and the number of turns."""
-    p = w.shape[0]
-    if p == 0:
-        return w, jnp.array(0)
-    if p == 1:
-        return _one(A[0, :, 0], w[0], mu[0], active[0])[None], jnp.array(0)
-
-    def residual(r):
-        u = w + jnp.einsum("iajb,jb->ia", A, r)
-        return _measured(A, u, w, r, mu, active)
-
-    def swept(r, times, damping):
-        def contact(i, r):
-            own = A[i, :, i] + damping * jnp.trace(A[i, :, i]) * jnp.eye(w.shape[1])
-            left = w[i] + jnp.einsum("ajb,jb->a", A[i], r) - own @ r[i]
-            return r.at[i].set(_one(own, left, mu[i], active[i]))
-
-        one = lambda _, r: jax.lax.fori_loop(0, p, contact, r)  # noqa: E731
-        return jax.lax.fori_loop(0, times, one, r)
-
-    def turn(s):
-        patient = s.turns >= _QUICK
-        r = swept(s.r, jnp.where(patient, _PATIENT, _SWEEPS), jnp.where(patient, _DAMPING, 0.0))
-        tried = _newton(A, w, mu, active, r)
-        before, after = residual(r), residual(tried)
-        better = after < before  # not where it is NaN
-        r = jnp.where(better, tried, r)
-        return _Turn(r, jnp.where(better, after, before), s.turns + 1)
-
-    start = _Turn(jnp.zeros_like(w), residual(jnp.zeros_like(w)), jnp.array(0))
-    unfinished = lambda s: (s.residual > _RESOLVED) & (s.turns < _TURNS)  # noqa: E731
-    s = jax.lax.while_loop(unfinished, turn, start)
-    return s.r, s.turns
-
-
-def _newton(A, w, mu, active, r):
-    """Steps of Newton's method on the equations of Alart and Curnier."""
-    p, m = w.shape
-    rho = 1.0 / jnp.maximum(jnp.einsum("iaia->i", A), _TINY)[:, None]
-
-    def fault(flat):
-        r = flat.reshape(p, m)
-        u = w + jnp.einsum("iajb,jb->ia", A, r)
-        want = r - rho * u
-        n = jnp.maximum(want[:, 0], 0.0)
-        t, most = want[:, 1:], mu * n
-        square = jnp.sum(t**2, axis=1)
-        slides = square > most**2
-        length = jnp.sqrt(jnp.where(slides & (square > 0.0), square, 1.0))
-        t = jnp.where(slides[:, None], (most / length)[:, None] * t, t)
-        found = jnp.concatenate([n[:, None], t], axis=1)
-        return jnp.ravel((r - jnp.where(active[:, None], found, 0.0)) / rho)
-
-    def step(_, flat):
-        slope, value = jax.jacfwd(fault)(flat), fault(flat)
-        new = flat - jnp.linalg.lstsq(slope, value)[0]
-        better = jnp.sum(fault(new) ** 2) < jnp.sum(value**2)
-        return jnp.where(better, new, flat)
-
-    return jax.lax.fori_loop(0, 3, step, jnp.ravel(r)).reshape(p, m)
