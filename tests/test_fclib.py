@@ -267,3 +267,56 @@ def test_files_of_others():
         assert abs(problem.W - W).max() < 1e-12 * abs(W).max()
         assert np.allclose(problem.q, q, rtol=1e-12, atol=1e-12 * np.max(np.abs(q)))
         assert problem.solve().status == carom.Status.ok
+
+
+# Random problems and perturbed ones.
+
+# Masses of 1 to 1e6 within a pile, or mu of 10 and more: some end with a status.
+BEYOND = ("masses", "mu=10", "mu=1000")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_random_piles(seed):
+    for name, problem in piles.families(np.random.default_rng(seed)):
+        if not any(word in name for word in BEYOND):
+            assert_solved(problem)
+
+
+@pytest.mark.slow
+def test_what_is_not_reached_is_said():
+    """Beyond: the status and the residual are those of the answer that is given."""
+    for name, (W, q, mu, dim) in piles.families(np.random.default_rng(3)):
+        if "masses" in name and len(mu) < 60:
+            found = Problem(W=W, q=q, mu=mu, dim=dim).solve(limit=500)
+            assert found.residual == pytest.approx(
+                measured(W, q, mu, dim, found.r), rel=1e-3, abs=1e-12
+            )
+            assert (found.status == carom.Status.ok) == (found.residual <= 1e-8)
+
+
+# Twice their friction: the first may have no solution, the second ends at 4e-8.
+NOT_REACHED = {
+    ("FrictionContactProblem00727", "mu x 2"),
+    ("fc2d_granularflowonwall_02020_00213", "mu x 2"),
+}
+
+
+@needs_folder
+@pytest.mark.slow
+def test_perturbed_problems_of_others():
+    rng = np.random.default_rng(0)
+    for path in OTHERS:
+        W, q, mu, dim = of_others(path)
+        order = rng.permutation(len(mu))
+        rows = (dim * order[:, None] + np.arange(dim)).ravel()
+        noise = 0.01 * rng.normal(size=len(q)) * np.linalg.norm(q) / np.sqrt(len(q))
+        variants = {
+            "mu / 2": (W, q, mu / 2, dim),
+            "mu x 2": (W, q, mu * 2, dim),
+            "noise": (W, q + noise, mu, dim),
+            "permuted": (W[rows][:, rows].tocsc(), q[rows], mu[order], dim),
+        }
+        for name, problem in variants.items():
+            if (path.stem, name) not in NOT_REACHED:
+                assert_solved(problem)

@@ -31,7 +31,8 @@ from carom.status import Status
 
 __all__ = ["Problem", "Result", "load"]
 
-_TURNS = 100  # of Newton's method, which takes over where sweeps end
+_TURNS = 60  # of Newton's method, which takes over where sweeps end
+_HEAVY = 0.4  # damping of the sweeps that are tried last
 _ASYMMETRY = 0.01  # of W, relative: beyond it a warning is given
 
 
@@ -105,7 +106,7 @@ class Problem:
 
         ``start`` is a first guess of r; ``convex`` asks for the convex law, which leaves
         mu |u_t| n out of (1); ``limit`` is the most sweeps, after which Newton's
-        method is tried.  What does not converge comes back
+        method and heavier damping are tried.  What does not converge comes back
         with a status, and is not raised.
         """
         if not tolerance > 0.0:
@@ -117,14 +118,23 @@ class Problem:
         if self._size == 0.0:  # at rest without impulses
             return self._result(np.zeros(size), self.q.copy(), 0.0, 0, tolerance)
         goal = tolerance * self._size
-        done, residual, _ = friction.sweeps(
-            self.dim, not convex, self._index, self._data, goal, limit, limit, work
-        )
-        r, u = work[:size], work[size : 2 * size]
+        done, residual = self._swept(work, goal, not convex, self._data, limit)
+        r = first = work[:size]
         if not residual <= goal:
-            r, more, residual = self._newton(r, goal, not convex)
-            u, done = self.W @ r + self.q, done + more
-        return self._result(r, u, residual / self._size, done, tolerance)
+            other, more, found = self._newton(r, goal, not convex)
+            r, residual, done = *_better(r, residual, other, found), done + more
+        if not residual <= goal:
+            data = _packed(self.W, self.q, self.mu, self.dim, _HEAVY)[1]
+            again = np.zeros_like(work)
+            more, found = self._swept(again, goal, not convex, data, 5 * limit)
+            r, residual, done = *_better(r, residual, again[:size], found), done + more
+        if r is not first:
+            work[size : 2 * size] = self.W @ r + self.q
+        return self._result(r, work[size : 2 * size], residual / self._size, done, tolerance)
+
+    def _swept(self, work, goal, coulomb, data, limit):
+        """Sweeps done and the residual, from the r in ``work``."""
+        return friction.sweeps(self.dim, coulomb, self._index, data, goal, limit, limit, work)[:2]
 
     def _newton(self, r, goal, coulomb):
         """Where sweeps crawl: from what they found, or from nothing where that is worse."""
@@ -135,7 +145,8 @@ class Problem:
         if not np.linalg.norm(_natural(self, r, self.W @ r + self.q, s)) <= self._size:
             r = np.zeros_like(r)
         data = self.W, self.q, self.mu, self.dim, sizes, self._index, self._data
-        return proximal.solve(*data, r, goal, coulomb, _TURNS)
+        r, turns, _ = proximal.solve(*data, r, 0.9 * goal, coulomb, _TURNS)
+        return r, turns, float(np.linalg.norm(_natural(self, r, self.W @ r + self.q, s)))
 
     def residual(self, r, *, convex=False) -> float:
         """The measure (3) of any answer; absolute where q = 0."""
@@ -159,6 +170,11 @@ class Problem:
         if self.motion is not None:
             v = _inverse(self.motion["M"])(self.motion["H"] @ r + self.motion["f"])
         return Result(r, u, residual, iterations, status, v)
+
+
+def _better(r, residual, other, found):
+    """The answer with the smaller residual, and that."""
+    return (other, found) if found < residual or np.isnan(residual) else (r, residual)
 
 
 def _natural(problem, r, u, s):
@@ -253,12 +269,12 @@ def _sizes(W, dim):
     return blocks, np.where(size > 0.0, size, np.max(size, initial=0.0) or 1.0)
 
 
-def _packed(W, q, mu, dim):
+def _packed(W, q, mu, dim, damping=friction.DAMPING):
     """``index`` and ``data`` of kernels/numba/friction.py."""
     columns = sparse.bsr_matrix(W.T.tocsr(), blocksize=(dim, dim))
     columns.sort_indices()
     blocks, size = _sizes(W, dim)
-    damped = blocks + friction.DAMPING * size[:, None, None] * np.eye(dim)
+    damped = blocks + damping * size[:, None, None] * np.eye(dim)
     index = np.concatenate([columns.indptr, dim * columns.indices.astype(np.int64)])
     entries = columns.data.transpose(0, 2, 1)
     parts = [entries, blocks, damped, size, 1.0 / size, mu, q]
