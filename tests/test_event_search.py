@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import carom
+import random_events
 from carom import models
 
 SCHEME = carom.EventDriven()
@@ -163,3 +164,12 @@ def test_a_batch_costs_no_more_than_its_members():
         models.bouncing_ball(e=float(e), g=1.0, t1=3.0).exact(np.array([3.0]))[0][0] for e in es
     ]
     np.testing.assert_allclose(jax.jit(jax.vmap(end))(es), singles, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_random_tables():
+    """tests/random_events.py: no spacing and no tolerance matters, and no impact is missed."""
+    found = random_events.compared(300, 7)
+    assert found["failed"] == found["missed"] == 0
+    for (_, rtol), (_, _, worst) in found["spread"].items():
+        assert worst < 100 * rtol
