@@ -73,7 +73,7 @@ def _rate(system, held, slow, reach=jnp.inf):
             return _speeds(system, t + s, q + s * v, v + s * a)[1]
 
         w, bent = jax.jvp(speed, (jnp.zeros(()),), (jnp.ones(()),))
-        contacts = system.contacts(t, q)
+        contacts = system.normals(t, q)
         rows, active = contacts.rows, held & (w <= slow) & (contacts.gap <= reach)
         for _ in range(min(len(slow), 3)):
             mu = _solved(metric, rows, active, -bent)
@@ -97,14 +97,14 @@ def _flow(system, t, x, h, n, held, slow, reach=jnp.inf, method="Bosh3"):
 def flow_beside(system, t, x, h, n, held):
     """(1) between impacts; of the gaps held, those count that are closed and at rest."""
     q, v = jnp.split(x, 2)
-    rows = system.contacts(t, q).rows
+    rows = system.normals(t, q).rows
     slow = _AT_REST * jnp.linalg.norm(rows, axis=1) * jnp.linalg.norm(v)
     near = (
         _AT_REST
         * jnp.linalg.norm(rows, axis=1)
         * (jnp.linalg.norm(q) + jnp.abs(h) * jnp.linalg.norm(v))
     )
-    still = held & (jnp.abs(system.contacts(t, q).velocity(v)) <= slow)
+    still = held & (jnp.abs(system.normals(t, q).velocity(v)) <= slow)
     return _flow(system, t, x, h, n, still, slow, near, "Dopri8")
 
 
@@ -133,7 +133,7 @@ def _flight(system, t, x, h, n):
 def _jump(system, t, x, held):
     """(2), over all gaps held."""
     q, v = jnp.split(x, 2)
-    metric, contacts = system.metric(q), system.contacts(t, q)
+    metric, contacts = system.metric(q), system.normals(t, q)
     e = system.restitutions(len(held))
     lam = _solved(metric, contacts.rows, held, -(1 + e) * contacts.velocity(v))
     return jnp.concatenate([q, v + metric.lift(metric.whiten(contacts.rows).T @ lam)])
@@ -143,7 +143,7 @@ def _settled(system, t, x, held, slow):
     """On the wall and along it: what lasting contact leaves of a motion."""
     for _ in range(2):  # q first, then v at the new q
         q, v = jnp.split(x, 2)
-        metric, contacts = system.metric(q), system.contacts(t, q)
+        metric, contacts = system.metric(q), system.normals(t, q)
         w = contacts.velocity(v)
         resting = held & (jnp.abs(w) <= slow)
 
@@ -184,7 +184,7 @@ def _contact(system, t, x, h, n, held, slow, beside, struck, lead):
 def _struck(system, t, x, held, slow):
     """The gaps of (2), and the one that is struck hardest."""
     q, v = jnp.split(x, 2)
-    w, rows = _speeds(system, t, q, v)[1], system.contacts(t, q).rows
+    w, rows = _speeds(system, t, q, v)[1], system.normals(t, q).rows
     struck = held & (w < -slow)
     hard = w / jnp.linalg.norm(system.metric(q).whiten(rows), axis=1)
     return struck, jnp.argmin(jnp.where(struck, hard, jnp.inf))

@@ -75,7 +75,7 @@ def _thread(system, arrays, n):
         t, h, push, fresh, start, resting = given
         left = flow_beside(system, t, jnp.where(fresh, start, x), h, n, resting)
         q, v = jnp.split(left, 2)
-        metric, rows = system.metric(q), system.contacts(t + h, q).rows
+        metric, rows = system.metric(q), system.normals(t + h, q).rows
         right = jnp.concatenate([q, v + metric.lift(metric.whiten(rows).T @ push)])
         return right, (left, right)
 
