@@ -295,6 +295,9 @@ def _solved(c: _Contacts):
     p, m = c.w.shape
     E = jnp.eye(p * m).reshape(p, m, p, m)
     zero = jnp.zeros_like(c.w)
+    if p == 1:  # at once, where A is regular
+        alone = _contact(c.A[0, :, 0], c.w[0], c.mu[0], c.free[0], c.convex, zero[0])
+        zero = jnp.where(c.active[0] & jnp.all(jnp.isfinite(alone)), alone, 0.0)[None]
     first = c.residual(zero)
     start = _State(
         zero, zero, first, _NEAR * first, jnp.array(_START), jnp.array(0), zero, first,
