@@ -25,7 +25,7 @@ from carom.certificates.clauses import AT_RECORDS, CLAUSES
 from carom.certificates.error import stated
 from carom.certificates.located import with_impacts
 from carom.certificates.measured import Measured, Options, in_chunks, records
-from carom.errors import NonFiniteError, RecordError, ShapeError, TimeError
+from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError
 from carom.results.solution import scheme_text
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.penalty import Penalty
@@ -72,6 +72,7 @@ def certify(
             "this solution carries no system (functions are lost by vmap, jit and load): "
             "certify(sol, system)"
         )
+    _check_laws(system)
     resolution, tolerance = _scales(sol.scheme, system, resolution, tolerance)
     how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
     options = Options(
@@ -85,6 +86,20 @@ def certify(
         arrays = with_impacts(system, sol.impacts, *arrays)
         options = options._replace(located=True)
     return _certificate(system, arrays, q0, v0, options)
+
+
+def _check_laws(system) -> None:
+    """Refuse what no clause here knows: a verdict on it would be worth nothing."""
+    for name, there in (
+        ("friction", system.friction is not None),
+        ("joints", system.joint is not None),
+        ("glue", system.glue),
+    ):
+        if there:
+            raise KindError(
+                f"the certificate knows gaps and restitution, and this system has {name}: look at "
+                "sol.stats.residual, which is measured from the law, and at carom.refine"
+            )
 
 
 def _locates(scheme):
@@ -107,6 +122,7 @@ def certify_arrays(
     received since the record before, or None for none at all.  Two records at one time are the two
     sides of a jump.  With a ``resolution`` the walls yield.  The rest is as in ``certify``.
     """
+    _check_laws(system)
     if np.size(t) < 2:
         raise ShapeError(f"t has shape {np.shape(t)}; a motion has two records or more")
     resolution = None if resolution is None else float(resolution)
