@@ -111,7 +111,8 @@ class EventDriven(Scheme):
         large, fast = (jnp.max(jnp.abs(x)) for x in (jnp.append(q, v), jnp.append(v, a)))
         h = jnp.clip(0.01 * large / jnp.where(fast > 0.0, fast, 1.0), 1e-6 * dt, dt)
         h = jax.lax.stop_gradient(jnp.where(fast > 0.0, h, dt))
-        return State(t, q, v, _Memory(_pressing(world, t, q, v, resting), h))
+        mode, since = _pressing(world, t, q, v, resting), jnp.asarray(t, float)
+        return State(t, q, v, _Memory(mode, h, jnp.array(0), jax.lax.stop_gradient(since)))
 
     def step(self, world, state, dt):
         """To t + dt; impacts beyond ``events_per_step`` are counted, not listed."""
@@ -135,8 +136,8 @@ class EventDriven(Scheme):
             tries=zero,
             table=jnp.full((self.events_per_step, 5), -1.0),
             struck=jnp.zeros(p, int),
-            crowd=zero,
-            since=jax.lax.stop_gradient(jnp.asarray(state.t, float)),
+            crowd=state.memory.crowd,
+            since=state.memory.since,
             passed=zero,
             turns=zero,
             status=Status.ok,
@@ -152,7 +153,7 @@ class EventDriven(Scheme):
         lost = failing((loop.t < t1) & (loop.turns >= _TURNS), Status.unconverged)
         before = world.normals(state.t, state.q).velocity(state.v)
         after = world.normals(loop.t, loop.q).velocity(loop.v)
-        new = State(loop.t, loop.q, loop.v, _Memory(loop.mode, loop.h))
+        new = State(loop.t, loop.q, loop.v, _Memory(loop.mode, loop.h, loop.crowd, loop.since))
         return new, Report(
             impulse=loop.push[:, None],
             before=before[:, None],
@@ -370,6 +371,8 @@ class EventDriven(Scheme):
 class _Memory(eqx.Module):
     mode: Array  # (p,) bool: A, the gaps in lasting contact
     h: Array  # () the step the method would take
+    crowd: Array  # () int, impacts in a row that are as good as simultaneous
+    since: Array  # () the time of the first of them
 
 
 class _Loop(eqx.Module):
