@@ -81,3 +81,13 @@ def test_a_wall_that_is_passed_between_two_records():
     certificate = carom.certify_arrays(system, t, q, 0 * q)
     assert np.all(certificate["feasibility"].value <= 0.0)
     assert certificate.ok is not True, certificate
+
+
+@pytest.mark.parametrize("dt", [0.5, 5.0])
+def test_exact_data_at_any_spacing(dt):
+    """An accumulation, and rest, between two records."""
+    ball = carom.System(force=lambda t, q, v: -9.81 + 0 * q, gap=lambda t, q: q, restitution=0.8)
+    sol = carom.solve(ball, carom.EventDriven(), [1.0], [0.0], t1=5.0, dt=dt)
+    found = carom.certify(sol)
+    assert found.ok, str(found)
+    assert found.error < 1e-6

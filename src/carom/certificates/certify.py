@@ -23,7 +23,7 @@ from jax.core import Tracer
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.clauses import AT_RECORDS, CLAUSES
 from carom.certificates.error import stated
-from carom.certificates.located import with_impacts
+from carom.certificates.located import filled, with_impacts
 from carom.certificates.measured import Measured, Options, in_chunks, records
 from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError
 from carom.results.solution import scheme_text
@@ -83,7 +83,8 @@ def certify(
     )
     arrays = _checked(system, sol.t, sol.q, sol.v, sol.impulse)
     if options.sparse_dt is None and _locates(sol.scheme) and not _full(sol):
-        arrays = with_impacts(system, sol.impacts, *arrays)
+        table, arrays = filled(system, sol.scheme, np.asarray(sol.impacts), *arrays)
+        arrays = with_impacts(system, table, *arrays)
         options = options._replace(located=True)
     return _certificate(system, arrays, q0, v0, options)
 
@@ -108,9 +109,8 @@ def _locates(scheme):
 
 
 def _full(sol):
-    """Whether a step has as many impacts as its table can hold: there may have been more."""
-    _, count = np.unique(sol.impacts.step, return_counts=True)
-    return np.max(count, initial=0) >= getattr(sol.scheme, "events_per_step", np.inf)
+    """Whether there were impacts that the table has no room for (inside jit and vmap)."""
+    return int(sol.stats.unlisted) > 0
 
 
 def certify_arrays(

@@ -12,10 +12,67 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.certificates.flight import flow_beside
+from carom.errors import CaromError
 
 _NEAR = 1e-9  # relative: times and impulses that are the same
 _STEPS = 64  # of integration between two impacts, at most
+_FILL = 256  # intervals of a run between two records
+_MOST = 50_000  # in all
 _ALIKE = 1e-10  # relative change when the steps are doubled
+
+
+def filled(system, scheme, table, t, q, v, lam):
+    """The table and the arrays, with records where impacts and a lasting contact share an interval.
+
+    When the contact began is not in the data there.  A run from the record before says it, and is
+    judged like everything else: it must lead to the record after, which stays as it is.
+    """
+    listed = np.zeros_like(lam)
+    inside = (table["step"] > 0) & (table["step"] < len(t))
+    np.add.at(
+        listed, (table["step"][inside], table["constraint"][inside]), table["impulse"][inside]
+    )
+    lasting = np.any(lam - listed > 1e-6 * np.max(lam, initial=0.0), axis=1)
+    mixed = np.flatnonzero(lasting & np.any(listed > 0.0, axis=1))
+    if not 0 < len(mixed) * _FILL <= _MOST:
+        return table, (t, q, v, lam)
+    tables, pieces, first = [], [], 0
+    for k in mixed:
+        run = _run(system, scheme, t[k - 1], t[k], q[k - 1], v[k - 1])
+        if run is None:
+            return table, (t, q, v, lam)
+        tables.append(_moved(table, first, k - 1, len(pieces) * (_FILL - 1)))
+        inner = np.array(run.impacts)
+        inner["step"] += k - 1 + len(pieces) * (_FILL - 1)
+        tables.append(inner)
+        ends = np.asarray(run.q), np.asarray(run.v), np.asarray(run.impulse)
+        pieces.append((k, np.asarray(run.t)[1:-1], *(x[1:-1] for x in ends), ends[2][-1]))
+        first = k
+    tables.append(_moved(table, first, len(t), len(pieces) * (_FILL - 1)))
+    lam = lam.copy()
+    for k, *_, last in pieces:
+        lam[k] = last
+    places = np.repeat([p[0] for p in pieces], _FILL - 1)
+    given = [np.concatenate([p[i] for p in pieces]) for i in range(1, 5)]
+    arrays = (np.insert(a, places, g, axis=0) for a, g in zip((t, q, v, lam), given, strict=True))
+    return np.concatenate(tables), tuple(arrays)
+
+
+def _run(system, scheme, t0, t1, q, v):
+    """The motion of ``scheme`` from one record to the next; None where it has none."""
+    from carom.run.solve import solve
+
+    try:
+        return solve(system, scheme, q, v, t0=t0, t1=t1, dt=(t1 - t0) / _FILL)
+    except CaromError:
+        return None
+
+
+def _moved(table, first, last, by):
+    """The impacts of the steps after ``first`` up to ``last``, in the new counting."""
+    found = np.array(table[(table["step"] > first) & (table["step"] <= last)])
+    found["step"] += by
+    return found
 
 
 def with_impacts(system, table, t, q, v, lam):
