@@ -145,7 +145,7 @@ class _Above:
 
 
 @pytest.mark.slow
-def test_an_accumulation_over_several_gaps_is_passed_and_said():
+def test_an_accumulation_over_several_gaps_is_passed():
     """Two balls dropped on a floor: infinitely many impacts alternate between the two gaps before
     they rest, in a time that is passed in one go; the end is rest."""
     system = carom.System(
@@ -155,8 +155,7 @@ def test_an_accumulation_over_several_gaps_is_passed_and_said():
     )
     sol = carom.solve(system, SCHEME, [0.5, 1.0], [0.0, 0.0], t1=4.0, dt=0.05)
     assert sol.ok
-    assert sol.stats.fallbacks == 1
-    assert "taken for rest          1 accumulations" in str(sol)
+    assert sol.stats.fallbacks == 0  # each gap ends by (5), beside the other at rest
     assert sol.gap.min() > -1e-9
     np.testing.assert_allclose(sol.q[-1], [0.0, 0.1], atol=1e-12)
     np.testing.assert_allclose(sol.impulse[-1], 9.81 * sol.dt * np.array([2.0, 1.0]), rtol=1e-9)

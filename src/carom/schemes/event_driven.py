@@ -313,10 +313,18 @@ class EventDriven(Scheme):
         w1 = contacts.velocity(v1)
         e = world.restitutions(w.shape[0])
 
-        def bent(v):
-            return _second(flow, t, q, v, metric.solve(flow.forces(t, q, v)))
+        # beside the contacts that last: a ball may bounce on one that rests
+        sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1))  # v1 may be the small difference of two
+        still = jnp.abs(w1) <= _SAME * _speed(contacts, sizes)
+        lasting = _independent(metric, contacts.rows, _pressing(flow, t, q, v1, closed & still))
 
-        a0, a = jax.vmap(bent)(jax.lax.stop_gradient(jnp.stack([v, v1])))
+        def bent(v, mode):
+            a = _Flow(world, mode, flow.until, flow.d).acceleration(t, q, v)
+            return _second(flow, t, q, v, a)
+
+        a0, a = jax.vmap(bent)(
+            *jax.lax.stop_gradient((jnp.stack([v, v1]), jnp.stack([s.mode, lasting])))
+        )
         wide = self.atol + self.rtol * _size(contacts, q)
         # or below what has no sign, which each bounce would fall through anew
         unseen = self._rounding(_size(contacts, q) + jnp.abs(contacts.rate * t))
@@ -330,8 +338,7 @@ class EventDriven(Scheme):
         late = jax.lax.stop_gradient(t) - s.since > 1e-12 * jnp.abs(t)
         crowd = jnp.where(late, 0, s.crowd + jnp.any(hit))
         crowded = crowd >= _CROWD
-        sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1))  # v1 may be the small difference of two
-        resting = closed & (spent | crowded | (jnp.abs(w1) <= _SAME * _speed(contacts, sizes)))
+        resting = closed & (spent | crowded | still)
         v2 = _still(metric, contacts, v1, _independent(metric, contacts.rows, resting))
 
         mode = _pressing(flow, t, q, v2, resting)
