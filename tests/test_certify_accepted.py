@@ -79,6 +79,7 @@ def test_models_that_need_short_steps_are_accepted(title):
     accept(problem, schemes_for(problem), (1249 if bar else 40009,))
 
 
+@pytest.mark.slow
 def test_what_a_scheme_says_of_itself_is_used():
     """The tolerance of an integrator, the duration of a contact; a file or vmap forgets them."""
     problem = models.bouncing_ball(e=0.5, t1=1.0)
@@ -177,6 +178,7 @@ def test_what_each_step_hides_the_sum_shows():
     assert certificate["momentum, run"].ok is False
 
 
+@pytest.mark.slow
 def test_unequal_restitution_has_no_clause_of_passivity():
     system = carom.System(
         force=lambda t, q, v: jnp.array([0.0, -1.0]),

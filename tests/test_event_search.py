@@ -44,16 +44,18 @@ def test_a_table_that_moves_under_long_steps():
 
 
 def test_every_impact_is_in_the_table():
-    """171 impacts of a ball that come to an end within one dt."""
+    """More than a hundred impacts of a ball that come to an end within one dt."""
     ball = carom.System(force=falling, gap=Table(jnp.zeros(())), restitution=0.9)
     tables = [carom.solve(ball, SCHEME, [1.0], [0.0], t1=40.0, dt=dt).impacts for dt in (0.1, 40.0)]
-    assert len(tables[0]) == len(tables[1]) > 100
-    np.testing.assert_allclose(tables[1].time, tables[0].time, atol=1e-10)
+    one, other = (table[table.impulse > 1e-5] for table in tables)  # above what rounding decides
+    assert len(one) == len(other) > 100
+    np.testing.assert_allclose(other.time, one.time, atol=1e-10)
     flight = np.sqrt(2.0)
     times = flight + 2.0 * flight * np.cumsum(0.9 ** np.arange(1, 60))
     np.testing.assert_allclose(tables[1].time[1:60], times, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_states_between_records():
     """sol.at and Record(times=) where the records are 20 apart, against fine records."""
     system = table(2.5, 0.1)
@@ -72,6 +74,7 @@ def test_states_between_records():
 
 
 @pytest.mark.parametrize(("a", "e"), [(2.0, 0.6), (0.1, 0.6)])
+@pytest.mark.slow
 def test_derivatives_at_ordinary_impacts(a, e):
     """Against central differences of the motion."""
 
@@ -151,6 +154,7 @@ def test_a_stiff_method_at_kinks():
     assert np.ptp(energy) < 1e-7 * energy[0]
 
 
+@pytest.mark.slow
 def test_a_batch_costs_no_more_than_its_members():
     """vmap runs the members one after another: the loop has one of them at a time."""
 

@@ -259,6 +259,7 @@ def socp(H, b, mu):
     return np.array(solver.solve().x)
 
 
+@pytest.mark.slow
 def test_it_is_the_projection_with_its_own_shift():
     """De Saxce: with s = mu |u_t| held fixed the answer is the nearest point of a convex set."""
     rng = np.random.default_rng(3)
@@ -281,6 +282,7 @@ def test_it_is_the_projection_with_its_own_shift():
             assert x @ x <= y @ y + 1e-8  # the nearest of the set, which y is in
 
 
+@pytest.mark.slow
 def test_no_energy_is_gained_with_one_restitution():
     """At impacts of several contacts with one e and friction, over random masses and rows."""
     rng = np.random.default_rng(5)
