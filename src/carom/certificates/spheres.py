@@ -7,6 +7,16 @@ Gaps are measured anew from the recorded positions, with a list of pairs of thei
 spheres and walls are the scheme's multipliers, and everything else follows from t, x and v.  h is
 the step, tol the length that the pile's tolerance stands for.
 
+Spheres with friction also spin, and dLam has a tangential part T, which acts on the second body
+and, reversed, on the first (arms r, relative velocity w_t at the contact):
+
+    I_i dw_i = - sum of r_i n x dT,      |T| <= mu Lam,      T = -mu Lam w_t / |w_t| or w_t = 0  (4)
+
+The last is measured as the velocity that kernels/numba/sliding.py, (6), gives, from the recorded v
+and spin and the motion of the walls.  Friction gives no energy where walls stay, so that (3) holds
+with the energy of the spin.  With restitution it does not: Newton's law at several contacts at
+once, with friction, can gain energy.
+
 Energy, for walls and radii that stay: with u the velocity that moved the spheres and v_f the free
 one, u = proj(v_f) onto a set that contains 0 gives <v_f - u, u> >= 0, so that for e = 0
 
@@ -20,6 +30,7 @@ from carom.certificates.certify import _judged
 from carom.certificates.clauses import Row
 from carom.schemes.maury import Maury
 from carom.schemes.paoli_schatzman import PaoliSchatzman
+from carom.worlds.spheres import sliding
 from carom.worlds.spheres.solution import SpheresSolution
 from carom.worlds.spheres.world import World
 
@@ -34,7 +45,8 @@ def certify_spheres(sol: SpheresSolution) -> Certificate:
 
     with enough_for(len(sol.pile)):
         motion = _Motion(sol)
-        clauses = tuple(_clause(row, motion) for row in _CLAUSES)
+        rows = _CLAUSES + _OF_SPIN if sol.pile.spins else _CLAUSES
+        clauses = tuple(_clause(row, motion) for row in rows)
     how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g}"
     title = f"{sol.scheme} on {sol.pile}, dt = {sol.dt:.4g}{how}"
     off = _beside_the_motion(motion)
@@ -52,10 +64,12 @@ class _Motion:
         self.length = sol.pile.tolerance * sol.pile.smallest
         self.exact = isinstance(sol.scheme, Maury)
         into = (sol.t - sol.pile.start) / sol.dt - sol.steps
+        self.last_whole = sol.t - sol.dt * (into - np.floor(into + 1e-6))  # (n,) [s]
         self.between = np.abs(into) > 1e-6  # (n,) records inside of a step
         self.every_step = bool(np.all(np.diff(sol.steps) == 1) and not np.any(self.between))
         walls = sol.pile.walls
         self.moving = walls.moving or walls.drifting or callable(sol.pile.radius)
+        self.moving |= sol.pile.friction > 0.0 and walls.driven()
         self.span = np.diff(sol.t, prepend=sol.t[0])
         self.speed = np.max(np.linalg.norm(sol.v, axis=2), axis=1)
         self.weight = float(np.linalg.norm(sol.pile.gravity)) * np.sum(sol.pile.mass)
@@ -200,6 +214,76 @@ def _momentum_total(m):
     return np.linalg.norm(residual, axis=1), allowed, sol.t[1:]
 
 
+def _turned(m):
+    """I Dw, as (n - 1, N, 1 or 3), and what contacts gave."""
+    sol, shape = m.sol, (len(m.sol) - 1, len(m.pile), -1)
+    gained = m.pile.inertia[:, None] * np.diff(sol.spin, axis=0).reshape(shape)
+    return gained, sol.angular_impulse[1:].reshape(shape)
+
+
+def _angular(m):
+    """Sphere by sphere, over each interval between records."""
+    sol, (gained, given) = m.sol, _turned(m)
+    w = np.max(np.abs(sol.spin.reshape(len(sol), -1)), axis=1)
+    arm = np.max(sol.radius, axis=1)
+    size = np.max(m.pile.inertia) * (w[1:] + w[:-1]) + arm[1:] * m.pile.friction * sol.push[1:]
+    found = np.max(np.linalg.norm(gained - given, axis=2), axis=1)
+    return found, 100.0 * _ROUNDING * size * np.sqrt(np.diff(sol.steps)), sol.t[1:]
+
+
+def _cone(m):
+    over = [
+        np.max(np.linalg.norm(c.friction, axis=1) - m.pile.friction * c.impulse, initial=0.0)
+        for c in m.sol.contacts
+    ]
+    most = [m.pile.friction * np.max(c.impulse, initial=0.0) for c in m.sol.contacts]
+    return np.array(over), 100.0 * _ROUNDING * np.array(most) + 1e-300, m.sol.t
+
+
+def _slip(m):
+    """(4), as the velocity that it lacks; at a record inside of a step x has moved on."""
+    value = np.array([_slipped(m, k, table) for k, table in enumerate(m.sol.contacts)])
+    spin = np.max(np.abs(m.sol.spin.reshape(len(m.sol), -1)), axis=1)
+    turning = np.max(np.abs(m.pile.walls.surfaces_at(m.sol.t[0], m.h)[2]), initial=0.0)
+    late = 2.0 * m.h * turning * m.speed * (m.sol.t - m.last_whole > 1e-6 * m.h)
+    rounding = 100.0 * _ROUNDING * (m.speed + spin * np.max(m.sol.radius))
+    return value, m.length / m.h + late + rounding, m.sol.t
+
+
+def _slipped(m, k, table):
+    """The largest tangential residual of the contacts of record k [m/s]."""
+    if not len(table):
+        return 0.0
+    t, N, pile = m.last_whole[k], len(m.pile), m.pile
+    x = _padded(m.sol.x[k] - m.sol.moved[k] * m.exact)  # where the rows of the step were
+    bodies, r = m.world.bodies(t, x), m.world.radii(t)
+    n, T = _padded(table.normal), _padded(table.friction)
+    i, j = table.pairs.T
+    wall = j < 0
+    spin = m.sol.spin[k]
+    u = np.zeros((len(bodies) + 1, 6))
+    u[:N, :3] = _padded(m.sol.v[k])
+    u[:N, 3:] = spin if spin.ndim == 2 else np.pad(spin[:, None], ((0, 0), (2, 0)))
+    inverse = np.zeros((len(bodies) + 1, 2))
+    inverse[:N] = np.stack([1.0 / pile.mass, 1.0 / pile.inertia], axis=1)
+    other = np.where(wall, len(bodies), j)
+    arm = np.append(r, 0.0)
+    turning = arm[other, None] * u[other, 3:] + arm[i, None] * u[i, 3:]
+    w = u[other, :3] - u[i, :3] - np.cross(turning, n)
+    w += sliding.driven(m.world, i, other, np.where(wall, j, 0), n, t, bodies)
+    w -= np.einsum("ij,ij->i", w, n)[:, None] * n
+    a = (inverse[i] + inverse[other]) @ [1.0, 0.0]
+    a += arm[i] ** 2 * inverse[i, 1] + arm[other] ** 2 * inverse[other, 1]
+    wanted, most = T - w / a[:, None], pile.friction * table.impulse
+    size = np.maximum(np.linalg.norm(wanted, axis=1), 1e-300)
+    wanted *= np.minimum(1.0, most / size)[:, None]
+    return float(np.max(a * np.linalg.norm(T - wanted, axis=1)))
+
+
+def _padded(x):
+    return np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
+
+
 def _energy(m):
     """(3); a bounce may gain a step's worth of the force, a tolerance a little of each impulse."""
     sol = m.sol
@@ -235,6 +319,11 @@ _CLAUSES = [
     Row(_kinematics, "kinematics", "Dx = h v, the step before a record", "rounding"),
     Row(_energy, "energy", "DT <= work of the forces", "2 tol / h sum of lam"),
 ]
+_OF_SPIN = [
+    Row(_angular, "angular momentum", "I Dw = angular impulse, each sphere", "rounding"),
+    Row(_cone, "cone", "|T| <= mu lam", "rounding"),
+    Row(_slip, "slip", "T against the slip, or none", "tol / h"),
+]
 
 
 def _clause(row, m) -> Clause:
@@ -254,6 +343,8 @@ def _not_checked(name, m):
         return "obstacles take momentum"
     if name == "energy" and m.moving:
         return "walls or radii that move do work"
+    if name == "energy" and m.pile.friction > 0.0 and m.pile.restitution > 0.0:
+        return "restitution with friction can gain energy at several contacts at once"
     if name == "energy" and forced and not m.exact:
         return "the force of the user is not recorded"
     if name == "kinematics" and (not m.exact or m.pile.restitution > 0.0):

@@ -2,6 +2,7 @@
 
     /VTKHDF           PolyData, one point a sphere, one time a record (VTKHDF 2.0)
         Points, PointData/{Velocity, Radius, Moved, Impulse, ContactForce}    N rows a record
+            and, of spheres that spin, Spin and AngularImpulse; about z in two dimensions
         Steps/{Values, PointOffsets, ...}, attribute NSteps: records that are complete
     /carom
         frames        a row a record: step, time, sums since the record before, checksum
@@ -47,6 +48,7 @@ from carom.worlds.spheres.solution import (
     SpheresEnd,
     SpheresSolution,
     SphereStats,
+    still,
 )
 
 _FLOAT = np.dtype("<f8")
@@ -66,7 +68,9 @@ _FRAME = np.dtype(
     ]
 )
 _CONTACT = np.dtype([("pair", "<i4", (2,)), ("impulse", "<f8"), ("normal", "<f8", (3,))])
+_SLIDING = np.dtype([*_CONTACT.descr, ("friction", "<f8", (3,))])
 _POINT_DATA = {"Velocity": (3,), "Radius": (), "Moved": (3,), "Impulse": (3,), "ContactForce": ()}
+_SPINNING = _POINT_DATA | {"Spin": (3,), "AngularImpulse": (3,)}
 _TOUCHING = 10  # contacts between spheres, per sphere, at most; no packing has 7.5 [1]
 # [1] G. Kuperberg, O. Schramm, Average kissing numbers for non-congruent sphere packings,
 #     Math. Res. Lett. 1 (1994) 339-344: below 14.93 / 2.
@@ -125,7 +129,7 @@ class Recording:
         with said(self.path, f"write record {self.count} (t = {frame.t:g})", self.count):
             k, N = self.count, len(frame.x)
             columns = _point_columns(frame, self.dt)
-            contacts = _contact_rows(frame.contacts)
+            contacts = _contact_rows(frame.contacts, self.layout.contact)
             checksum = 0
             for name, values in columns.items():
                 self.file.write(name, k * N, values)
@@ -188,14 +192,15 @@ class _Layout:
         touching = self.N * (_TOUCHING + self.W)
         together = max(1, min(records, _CHUNK_BYTES // (24 * self.N)))  # records of a chunk
         rows, chunk = records * self.N, together * self.N
-        room = SLOT_HEAD + checkpoint.most_bytes(self.N, obstacles, touching)
+        room = SLOT_HEAD + checkpoint.most_bytes(self.N, obstacles, touching, pile.spins)
+        self.contact = _SLIDING if pile.spins else _CONTACT
         self.columns = [
             Column("VTKHDF/Points", _FLOAT, (3,), chunk, rows),
             *(
                 Column(f"VTKHDF/PointData/{name}", _FLOAT, inner, chunk, rows)
-                for name, inner in _POINT_DATA.items()
+                for name, inner in (_SPINNING if pile.spins else _POINT_DATA).items()
             ),
-            Column("carom/contacts", _CONTACT, (), max(4 * self.N, 1024), records * touching),
+            Column("carom/contacts", self.contact, (), max(4 * self.N, 1024), records * touching),
             Column("carom/checkpoint", np.dtype("u1"), (room,), 1, 2),
         ]
 
@@ -231,7 +236,7 @@ class _Layout:
         steps["NumberOfParts"] = np.ones(n, "<i8")
         for name in ("CellOffsets", "ConnectivityIdOffsets"):
             steps[name] = np.zeros((n, 4), "<i8")
-        for name in _POINT_DATA:
+        for name in _SPINNING if self.pile.spins else _POINT_DATA:
             steps[f"PointDataOffsets/{name}"] = N * np.arange(n, dtype="<i8")
 
 
@@ -244,24 +249,33 @@ def _point_columns(frame: Frame, dt) -> dict[str, np.ndarray]:
         "Impulse": _wide(frame.impulse),
         "ContactForce": _felt(frame.contacts, len(frame.x)),
     }
+    if frame.spin.size:
+        data["Spin"], data["AngularImpulse"] = (
+            np.pad(w[:, None], ((0, 0), (2, 0))) if w.ndim == 1 else np.ascontiguousarray(w)
+            for w in (frame.spin, frame.angular_impulse)
+        )
     named = {f"VTKHDF/PointData/{name}": values for name, values in data.items()}
     return {"VTKHDF/Points": _wide(frame.x), **named}
 
 
 def _felt(table: ContactTable, N) -> np.ndarray:
     """(N,) [N] the sum of the sizes of the contact forces on each sphere, in the last step."""
-    total = np.zeros(N)
+    total, force = np.zeros(N), table.force
+    if np.any(table.friction_force):
+        force = np.sqrt(force**2 + np.sum(table.friction_force**2, axis=1))
     for side in (0, 1):
         body = table.pairs[:, side]
         mine = (body >= 0) & (body < N)
-        total += np.bincount(body[mine], weights=table.force[mine], minlength=N)
+        total += np.bincount(body[mine], weights=force[mine], minlength=N)
     return total
 
 
-def _contact_rows(table: ContactTable) -> np.ndarray:
-    rows = np.zeros(len(table), _CONTACT)
+def _contact_rows(table: ContactTable, kind: np.dtype) -> np.ndarray:
+    rows = np.zeros(len(table), kind)
     rows["pair"], rows["impulse"] = table.pairs, table.impulse
     rows["normal"] = _wide(table.normal)
+    if "friction" in kind.names:
+        rows["friction"] = _wide(table.friction)
     return rows
 
 
@@ -291,6 +305,15 @@ def _parts(world, scheme, t0, steps, at) -> dict[str, str]:
         "t0, t1 or dt": [t0, world.dt, steps],
         "what is recorded": at,
     }
+    if pile.spins:
+        parts |= {
+            "the friction": [pile.friction],
+            "the spins": [pile.spin, pile.inertia],
+            "the surfaces of walls": [
+                *pile.walls.surfaces_at(t0, world.dt),
+                *pile.walls.obstacles_surface_at(t0, world.dt),
+            ],
+        }
     return hashes(parts)
 
 
@@ -308,7 +331,7 @@ def _save_pile(group, pile: Spheres):
     missing = list(_functions(pile))
     walls = []
     for wall in [*pile.walls.walls, *pile.walls.obstacles]:
-        given = {n: v for n, v in vars(wall).items() if not callable(v)}
+        given = {n: v for n, v in vars(wall).items() if not callable(v) and v is not None}
         kept = {n: np.asarray(v, float).tolist() for n, v in given.items()}
         walls.append({"kind": type(wall).__name__, **kept})
     group.attrs["dimension"] = pile.dimension
@@ -319,6 +342,9 @@ def _save_pile(group, pile: Spheres):
     group["radius"] = pile.radius_at(pile.start)
     group.attrs["restitution"], group.attrs["tolerance"] = pile.restitution, pile.tolerance
     group.attrs["iterations"] = pile.iterations
+    if pile.spins:
+        group.attrs["friction"] = pile.friction
+        group["spin"], group["inertia"] = pile.spin, pile.inertia
 
 
 def _load_pile(group, path) -> Spheres:
@@ -333,6 +359,9 @@ def _load_pile(group, path) -> Spheres:
         kind = getattr(wall_kinds, wall.pop("kind"))
         walls.append(kind(**{n: np.array(v) for n, v in wall.items()}))
     given: Any = {n: group[n][:] for n in ("position", "radius", "velocity", "mass", "gravity")}
+    if "spin" in group:
+        given |= {n: group[n][:] for n in ("spin", "inertia")}
+        given["friction"] = float(group.attrs["friction"])
     return Spheres(
         **given,
         walls=walls,
@@ -390,7 +419,7 @@ def _cut_back(path: str) -> None:
         contacts = int(rows["first_contact"][-1] + rows["contacts"][-1]) if count else 0
         columns = _columns_of(h5)
     file = GrowingFile(path, columns, ("VTKHDF/Steps", "NSteps"))
-    names = ["VTKHDF/Points", *(f"VTKHDF/PointData/{name}" for name in _POINT_DATA)]
+    names = [name for name in file.columns if name.startswith("VTKHDF/")]
     file.publish(dict.fromkeys(names, count * N) | {"carom/contacts": contacts}, count)
     file.close()
 
@@ -401,11 +430,7 @@ def _columns_of(h5) -> list[Column]:
     W = len(h5["carom/wall_impulse"][0]) if "carom/wall_impulse" in h5 else 0
     most = {"carom/contacts": n * N * (_TOUCHING + W), "carom/checkpoint": 2}
     found = []
-    for name in (
-        "VTKHDF/Points",
-        *(f"VTKHDF/PointData/{name}" for name in _POINT_DATA),
-        *most,
-    ):
+    for name in ("VTKHDF/Points", *_point_names(h5), *most):
         data = h5[name]
         found.append(
             Column(name, data.dtype, data.shape[1:], data.chunks[0], most.get(name, n * N))
@@ -413,12 +438,17 @@ def _columns_of(h5) -> list[Column]:
     return found
 
 
+def _point_names(h5) -> list[str]:
+    """What a file has of each sphere, in the order in which it was written."""
+    return [f"VTKHDF/PointData/{n}" for n in _SPINNING if n in h5["VTKHDF/PointData"]]
+
+
 def _whole(h5, k) -> bool:
     """Whether record k is what was written."""
     row, N = h5["carom/frames"][k], int(h5["VTKHDF/NumberOfPoints"][0])
     checksum = 0
     try:
-        for name in ("VTKHDF/Points", *(f"VTKHDF/PointData/{n}" for n in _POINT_DATA)):
+        for name in ("VTKHDF/Points", *_point_names(h5)):
             checksum = zlib.crc32(h5[name][k * N : (k + 1) * N], checksum)
         first = row["first_contact"]
         rows = h5["carom/contacts"][first : first + row["contacts"]]
@@ -547,6 +577,9 @@ class RecordedSpheres(SpheresSolution):
             i, wall = pairs[:, 0], pairs[:, 1] < 0
             across = cell.nearest_image(x[np.where(wall, 0, pairs[:, 1])] - x[i])
             branch = np.where(wall[:, None], r[i, None] * normal, across)
+            friction = np.broadcast_to(0.0, normal.shape)
+            if "friction" in rows.dtype.names:
+                friction = rows["friction"].copy()
             tables.append(
                 ContactTable(
                     pairs=pairs,
@@ -555,9 +588,20 @@ class RecordedSpheres(SpheresSolution):
                     impulse=rows["impulse"].copy(),
                     force=rows["impulse"] / self.dt,
                     branch=branch[:, :d],
+                    friction=friction[:, :d],
+                    friction_force=friction[:, :d] / self.dt,
                 )
             )
         return tables
+
+
+def _turning(sol, file, name) -> np.ndarray:
+    """(n, N, 3), or in two dimensions (n, N)."""
+    if not sol.pile.spins:
+        return still(file.count, sol.pile)
+    path = f"VTKHDF/PointData/{name}"
+    data = file.h5[path][: file.count * file.N].reshape(file.count, file.N, 3)
+    return data[..., 2].copy() if file.dimension == 2 else data
 
 
 def _end(sol, file) -> SpheresEnd | None:
@@ -577,5 +621,7 @@ _READ = {
     "impulse": lambda sol, file: file.all_points("Impulse"),
     "wall_impulse": lambda sol, file: file.wall_impulse(),
     "contacts": lambda sol, file: sol._tables(file),
+    "spin": lambda sol, file: _turning(sol, file, "Spin"),
+    "angular_impulse": lambda sol, file: _turning(sol, file, "AngularImpulse"),
     "end": lambda sol, file: _end(sol, file),
 }

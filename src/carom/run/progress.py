@@ -69,7 +69,9 @@ def _of_spheres(run) -> str:
     energy = 0.5 * np.sum(pile.mass * np.sum(v * v, axis=1)) - np.sum(
         pile.mass * (x @ pile.gravity)
     )
-    contacts = 0 if run.last is None else np.count_nonzero(run.last[1] > 0.0)
+    if pile.spins:
+        energy += 0.5 * np.sum(pile.inertia * np.sum(state.v[:, 3:] ** 2, axis=1))
+    contacts = 0 if run.last is None else np.count_nonzero(run.last[1][:, 0] > 0.0)
     worst = max(run.overlap, run.largest) / pile.smallest
     return f"energy {energy:.5g} J, {contacts} contacts, worst overlap {worst:.1e} radii"
 

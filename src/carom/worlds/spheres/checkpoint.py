@@ -12,9 +12,10 @@ from carom.schemes.scheme import State
 from carom.worlds.spheres.neighbours import PairList
 
 
-def most_bytes(spheres: int, obstacles: int, contacts: int) -> int:
+def most_bytes(spheres: int, obstacles: int, contacts: int, spins: bool = False) -> int:
     """How long ``saved`` can be."""
-    return 8192 + 48 * spheres + 40 * (spheres + obstacles) + 16 * contacts
+    each = 16 + 24 * spins
+    return 8192 + (48 + 24 * spins) * spheres + 40 * (spheres + obstacles) + each * contacts
 
 
 def saved(run) -> bytes:
@@ -22,6 +23,12 @@ def saved(run) -> bytes:
     world, buffer = run.world, io.BytesIO()
     pairs = world._pairs
     pair, wall = np.flatnonzero(world._pair_guess), np.flatnonzero(world._wall_guess)
+    slid = {}
+    if world.pile.spins:
+        slid = {
+            "pair_slide": world._pair_slide[pair],
+            "wall_slide": world._wall_slide.reshape(-1, 3)[wall],
+        }
     np.savez(
         buffer,
         counts=[run.step, run.iterations, world.rebuilds],
@@ -35,6 +42,7 @@ def saved(run) -> bytes:
         pair_guess=world._pair_guess[pair],
         wall=wall,
         wall_guess=world._wall_guess.ravel()[wall],
+        **slid,
     )
     return buffer.getvalue()
 
@@ -52,4 +60,10 @@ def restore(run, data: bytes) -> None:
         world._wall_guess[:] = 0.0
         there = found["wall"] < world._wall_guess.size
         world._wall_guess.ravel()[found["wall"][there]] = found["wall_guess"][there]
+        if world.pile.spins:
+            world._pair_slide = np.zeros((len(world._pair_guess), 3))
+            world._wall_slide[:] = 0.0
+        if world.pile.spins and "pair_slide" in found:
+            world._pair_slide[found["pair"]] = found["pair_slide"]
+            world._wall_slide.reshape(-1, 3)[found["wall"][there]] = found["wall_slide"][there]
         run.step, run.state = step, State(run.t0 + step * world.dt, found["q"], found["v"])

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from carom.status import Status
+from carom.worlds.spheres.sliding import Coulomb, Sliding
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,40 +37,48 @@ class Contacts:
     gap: np.ndarray  # (p,) [m], negative means overlap
     start: np.ndarray  # (S + 1,) int, where the rows of each slab start
     bodies: int  # spheres, obstacles and the body of the walls
-    guess: np.ndarray  # (p,) multipliers of the step before, an impulse [kg m/s]
+    guess: np.ndarray  # (p,) or (p, m) multipliers of the step before, an impulse [kg m/s]
     rounding: np.ndarray  # (p,) [m], what a gap may be off by
     restitution: float
     measure_rate: Any = field(repr=False)  # gives (p,) d gap / dt at fixed positions [m/s]
+    sliding: Sliding | None = None  # where there is friction; m is then 4, else 1 (sliding.py)
     _rate: Any = None
 
     @property
     def rate(self) -> np.ndarray:
-        """(p, 1) d_t gap: radii that grow, walls and obstacles that move [m/s]."""
+        """(p, m) d_t gap: radii that grow, walls and obstacles that move, and slide by [m/s]."""
         if self._rate is None:
             self._rate = self.measure_rate(self)[:, None]
+            if self.sliding is not None:
+                surface = self.sliding.measure_surface(self)
+                self._rate = np.concatenate([self._rate, surface], axis=1)
         return self._rate
 
     @property
-    def law(self) -> Restitution:
+    def law(self) -> Restitution | Coulomb:
         """What they obey."""
-        return Restitution(np.full(len(self.gap), self.restitution))
+        e = np.full(len(self.gap), self.restitution)
+        return Restitution(e) if self.sliding is None else Coulomb(e, self.sliding.mu)
 
     def closed(self) -> np.ndarray:
         """(p,) where the law acts on velocities."""
         return self.gap <= self.rounding
 
     def ahead(self, dt: float) -> np.ndarray:
-        """b (p, 1) that keeps gaps open at the end of a step from here."""
-        return self.gap[:, None] / dt
+        """b (p, m) that keeps gaps open at the end of a step from here."""
+        b = self.gap[:, None] / dt
+        return b if self.sliding is None else np.concatenate([b, self.rate[:, 1:]], axis=1)
 
     def bounced(self, before: np.ndarray, dt: float) -> np.ndarray:
-        """b (p, 1) of the impact law."""
+        """b (p, m) of the impact law."""
         return self.law.shift(self.rate, before)
 
     def velocity(self, v: np.ndarray) -> np.ndarray:
-        """(p, 1) d_t gap + grad gap . v, the relative velocity; negative means approaching."""
+        """(p, m) d_t gap + grad gap . v, the relative velocity; negative means approaching."""
         from carom.kernels.numba import rows
 
+        if self.sliding is not None:
+            return self.sliding.relative(self, v, self.rate)
         w = np.empty(len(self.gap))
         rows.relative_velocity(self.i, self.j, self.normal, self.spread(v), w)
         return w[:, None] + self.rate
@@ -77,7 +86,7 @@ class Contacts:
     def spread(self, v: np.ndarray) -> np.ndarray:
         """(bodies, 3) velocities with those of what no row can move, 0."""
         wide = np.zeros((self.bodies, 3))
-        wide[: len(v)] = v
+        wide[: len(v)] = v[:, :3]
         return wide
 
     def chosen(self, active: np.ndarray) -> "Contacts":
@@ -93,6 +102,7 @@ class Contacts:
             start=counted[self.start],
             guess=self.guess[active],
             rounding=self.rounding[active],
+            sliding=None if self.sliding is None else self.sliding.chosen(active),
             _rate=None if self._rate is None else self._rate[active],
         )
 

@@ -18,6 +18,10 @@ class Spheres:
         m_i dv_i = (m_i gravity + force_i) dt + sum of contact impulses,    gaps >= 0
         gap of two spheres: |x_i - x_j| - r_i - r_j
 
+    With friction contacts also hold, by Coulomb's law at the points of contact, and spheres spin:
+
+        I_i dw_i = sum of r_i n_i x contact impulses
+
     Parameters
     ----------
     position
@@ -37,6 +41,13 @@ class Spheres:
         written to.
     restitution
         e in [0, 1], for all contacts.
+    friction
+        mu >= 0, for all contacts.  Moreau and Maury move spheres with friction.
+    spin
+        w (N, 3), in two dimensions (N,) [rad/s]; None: none.  Given, spheres spin also if mu = 0.
+    inertia
+        A number or (N,) [kg m^2]; None: of balls, 2/5 m r^2, or discs, 1/2 m r^2, with the radii at
+        the start.
     periodic
         The period of each direction (d,) [m], None where space does not repeat.
     tolerance
@@ -58,6 +69,9 @@ class Spheres:
         restitution: float = 0.0,
         periodic=None,
         *,
+        friction: float = 0.0,
+        spin=None,
+        inertia=None,
         force: Callable | None = None,
         tolerance: float = 1e-6,
         iterations: int = 20_000,
@@ -76,6 +90,10 @@ class Spheres:
         if force is not None and not callable(force):
             raise errors.ShapeError(f"force must be a function of (t, x, v), not {force!r}")
         self.force, self.restitution = force, _restitution(restitution)
+        self.friction = _friction(friction)
+        self.spins = self.friction > 0.0 or spin is not None  # whether the state has a spin
+        self.spin = _finite("spin", _spin(spin, N, d))  # (N, 3) or (N,) [rad/s]
+        self.given_inertia = None if inertia is None else _scalars("inertia", inertia, N)
         self.tolerance, self.iterations = _tolerance(tolerance), _count("iterations", iterations)
         self.start = 0.0  # [s], when a run of it begins; matters where something depends on time
         if not (self.walls.moving or self.walls.drifting):
@@ -85,6 +103,14 @@ class Spheres:
     def smallest(self) -> float:
         """[m] The smallest radius at the start: the unit of tolerances."""
         return float(np.min(self.radius_at(self.start)))
+
+    @property
+    def inertia(self) -> np.ndarray:
+        """(N,) [kg m^2] about any axis through the centre."""
+        if self.given_inertia is not None:
+            return self.given_inertia
+        part = 0.5 if self.dimension == 2 else 0.4
+        return part * self.mass * self.radius_at(self.start) ** 2
 
     def during(self, t0: float, t1: float) -> "Spheres":
         """The same for a run from t0 to t1: its functions of time are asked within [t0, t1] only.
@@ -111,7 +137,8 @@ class Spheres:
         return len(self.position)
 
     def __repr__(self) -> str:
-        return f"Spheres(N={len(self)}, dimension={self.dimension}, e={self.restitution:g})"
+        mu = f", mu={self.friction:g}" if self.spins else ""
+        return f"Spheres(N={len(self)}, dimension={self.dimension}, e={self.restitution:g}{mu})"
 
     def radius_at(self, t: float) -> np.ndarray:
         """(N,) radii at time t."""
@@ -143,6 +170,9 @@ class Spheres:
             "walls": walls,
             "gravity": self.gravity,
             "restitution": self.restitution,
+            "friction": self.friction,
+            "spin": self.spin if self.spins else None,
+            "inertia": self.given_inertia,
             "periodic": self.period,
             "force": self.force,
             "tolerance": self.tolerance,
@@ -198,6 +228,29 @@ def _restitution(value):
             f"restitution is {value!r}; it must be one number in [0, 1], for all contacts"
         )
     return float(found)
+
+
+def _friction(value):
+    try:
+        found = numbers(value, "friction")
+    except errors.ShapeError:
+        found = np.array(np.nan)
+    if found.shape != () or not 0.0 <= found < np.inf:
+        raise errors.FrictionError(
+            f"friction is {value!r}; it must be one number mu >= 0, for all contacts"
+        )
+    return float(found)
+
+
+def _spin(value, N, d):
+    shape = (N, 3) if d == 3 else (N,)
+    if value is not None and d == 2 and np.ndim(value) > 1:
+        raise errors.ShapeError(
+            f"spin has shape {np.shape(value)}; disks turn in their plane, so that it is {shape}"
+        )
+    if value is not None and d == 3 and np.shape(value)[-1:] != (3,) and np.any(value):
+        raise errors.ShapeError(f"spin has shape {np.shape(value)}; it must be {shape}")
+    return _vectors("spin", value, shape)
 
 
 def _tolerance(value):

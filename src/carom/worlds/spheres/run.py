@@ -20,6 +20,7 @@ from carom.worlds.spheres.solution import (
     SpheresSolution,
     SphereStats,
     contact_table,
+    turning,
 )
 from carom.worlds.spheres.world import World
 
@@ -45,7 +46,7 @@ def solve_spheres(
     if not isinstance(scheme, _SCHEMES):
         names = ", ".join(kind.__name__ for kind in _SCHEMES)
         raise errors.KindError(f"scheme is {scheme!r}; Spheres are moved by {names}")
-    _check_options(scheme, record)
+    _check_options(pile, scheme, record)
     from carom.kernels.numba.threads import enough_for
 
     start, end = t0 + first * dt, t0 + (first + steps) * dt
@@ -64,8 +65,13 @@ def solve_spheres(
     return solution
 
 
-def _check_options(scheme, record) -> None:
-    """Refuse options that are of Systems."""
+def _check_options(pile, scheme, record) -> None:
+    """Refuse options that are of Systems, and friction under a scheme that has none."""
+    if pile.spins and not scheme.frictional:
+        raise errors.KindError(
+            f"{scheme} is a scheme of positions, for which no law of friction is known, and the "
+            f"pile has friction = {pile.friction:g} and spin: take Maury() or Moreau()"
+        )
     if record is not None and record.with_impacts:
         raise errors.RecordError(
             "Record(impacts=True) is for a System: Spheres have no table of impacts. Leave it out; "
@@ -226,12 +232,12 @@ class _Run:
             return self._gone_on(before.end)
         world, t0 = self.world, self.t0
         q: Any = _wide(world.pile.position)
-        v: Any = _wide(world.pile.velocity)
+        v: Any = _with_spin(world.pile, _wide(world.pile.velocity))
         contacts = world.contacts(t0, q)  # an inadmissible velocity is an impact at t0
         impact = rebound(world, world.metric(q), contacts, v, contacts.closed())
         self.status = impact.status
-        self._received(contacts, impact.multipliers[:, 0])
-        self.last = contacts, impact.multipliers[:, 0]
+        self._received(contacts, impact.multipliers)
+        self.last = contacts, impact.multipliers
         self.moved = np.zeros_like(q)
         self.state = State(t0, q, impact.point)
         if self.at[0] == 0.0:
@@ -244,9 +250,10 @@ class _Run:
         restore(self, end.state)
         self.step, self.iterations, self.residual, self.overlap = self.first, 0, 0.0, 0.0
         self.world.rebuilds = 0
-        self.state = State(self.t0 + self.step * self.world.dt, self.state.q, self.state.v)
+        v = _with_spin(self.world.pile, self.state.v)
+        self.state = State(self.t0 + self.step * self.world.dt, self.state.q, v)
         nothing = self.world.contacts(self.state.t, self.state.q)
-        self.last = nothing, np.zeros(len(nothing.gap))
+        self.last = nothing, np.zeros((len(nothing.gap), 1))
         self.moved = np.zeros_like(self.state.q)
         if self._next() == self.step:
             self._keep_planned()
@@ -282,11 +289,11 @@ class _Run:
         self.step += 1
         self.moved = state.q - before.q
         self.state = State(t, state.q, state.v)
-        self.work += float(np.sum(f * self.moved))
-        self._received(report.contacts, report.impulse[:, 0])
+        self.work += float(np.sum(f[:, :3] * self.moved))
+        self._received(report.contacts, report.impulse)
         self.residual = max(self.residual, float(report.residual))
         self.largest = max(self.largest, overlap)
-        self.last = report.contacts, report.impulse[:, 0]
+        self.last = report.contacts, report.impulse
         self._before = b""
         if self._next() == self.step:
             self._keep_planned()
@@ -305,22 +312,28 @@ class _Run:
 
     def _clear(self):
         world = self.world
-        self.impulse = np.zeros((world.N, 3))
+        self.impulse = np.zeros((world.N, 6 if world.pile.spins else 3))
         self.wall_impulse = np.zeros((len(world.pile.walls.at(self.t0)[0]), 3))
         self.work, self.push, self.largest = 0.0, 0.0, 0.0
 
     def _received(self, contacts, lam):
-        """Add the impulses of a step: G^T lam on the spheres, and what walls receive."""
+        """Add the impulses of a step: H^T lam on the spheres, and what walls receive."""
         from carom.kernels.numba import projection
+        from carom.kernels.numba import sliding as kernel
 
-        total = np.zeros((contacts.bodies, 3))
-        c, each = contacts, np.zeros(contacts.bodies)
+        c, each = contacts, np.zeros((contacts.bodies, 2))
         each[: self.world.N] = 1.0
-        projection.push(c.start, c.i, c.j, c.normal, each, lam, total)
+        total, pushed = np.zeros((c.bodies, self.impulse.shape[1])), lam[:, 0].copy()
+        if c.sliding is None:
+            projection.push(c.start, c.i, c.j, c.normal, each[:, 0].copy(), pushed, total)
+        else:
+            kernel.push(c.start, c.i, c.j, c.normal, c.sliding.arm, each, lam, total)
         self.impulse += total[: self.world.N]
-        self.push += float(np.sum(lam))
+        self.push += float(np.sum(pushed))
         wall = contacts.source < 0
-        place, push = -1 - contacts.source[wall], lam[wall, None] * contacts.normal[wall]
+        place, push = -1 - contacts.source[wall], pushed[wall, None] * contacts.normal[wall]
+        if c.sliding is not None:
+            push = push + lam[wall, 1:]
         for d in range(3):
             self.wall_impulse[:, d] += np.bincount(
                 place, weights=push[:, d], minlength=len(self.wall_impulse)
@@ -350,6 +363,8 @@ class _Run:
             moved=self.moved[:, :d].copy(),
             radius=world.pile.radius_at(t),
             impulse=self.impulse[:, :d].copy(),
+            spin=turning(self.state.v[:, 3:], d),
+            angular_impulse=turning(self.impulse[:, 3:], d),
             wall_impulse=self.wall_impulse[:, :d].copy(),
             work=self.work,
             push=self.push,
@@ -358,6 +373,14 @@ class _Run:
         )
         self._clear()
         self.kept.add(frame, self)
+
+
+def _with_spin(pile, v):
+    """(N, 6) v and w where spheres spin, (N, 3) where they do not; w of v, or of the pile."""
+    if not pile.spins or v.shape[1] == 6:
+        return v if pile.spins else v[:, :3]
+    spin = pile.spin if pile.dimension == 3 else np.pad(pile.spin[:, None], ((0, 0), (2, 0)))
+    return np.concatenate([v, spin], axis=1)
 
 
 def _wide(x):

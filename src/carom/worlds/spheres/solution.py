@@ -21,6 +21,8 @@ class ContactTable:
     impulse: np.ndarray  # (c,) [kg m/s] > 0, in the step; the first receives -impulse normal
     force: np.ndarray  # (c,) [N], impulse over the length of the step
     branch: np.ndarray  # (c, d) [m], from centre to centre, or from centre to wall
+    friction: np.ndarray  # (c, d) [kg m/s] tangential impulse; the first receives -friction
+    friction_force: np.ndarray  # (c, d) [N], friction over the length of the step
 
     def __len__(self) -> int:
         """How many."""
@@ -43,6 +45,8 @@ class Frame:
     push: float  # [kg m/s] sum of the impulses of all contacts, since the record before
     overlap: float  # [m] largest at the end of a step, since the record before
     contacts: ContactTable
+    spin: np.ndarray  # (N, 3), in two dimensions (N,) [rad/s], right limit; empty without spin
+    angular_impulse: np.ndarray  # likewise [kg m^2/s], of friction, since the record before
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,11 @@ class SpheresSolution:
         self.push = np.array([f.push for f in frames])  # (n,) sum of all impulses, likewise
         self.overlap = np.array([f.overlap for f in frames])  # (n,) [m] largest, likewise
         self.contacts = [f.contacts for f in frames]  # n tables
+        if pile.spins:
+            self.spin = np.array([f.spin for f in frames])  # (n, N, 3) or (n, N) [rad/s]
+            self.angular_impulse = np.array([f.angular_impulse for f in frames])  # likewise
+        else:
+            self.spin, self.angular_impulse = still(len(frames), pile), still(len(frames), pile)
         self.steps = np.array([f.step for f in frames])  # (n,) int
         self.stats: SphereStats = stats
         self.status, self.dt = status, dt
@@ -130,8 +139,12 @@ class SpheresSolution:
     # What physicists ask for; each is (n,) or (n, ...) over the records.
 
     def kinetic_energy(self) -> np.ndarray:
-        """(n,) [J] sum of m v^2 / 2."""
-        return 0.5 * np.einsum("i,nid,nid->n", self.pile.mass, self.v, self.v)
+        """(n,) [J] sum of m v^2 / 2, and of I w^2 / 2."""
+        moving = 0.5 * np.einsum("i,nid,nid->n", self.pile.mass, self.v, self.v)
+        if not self.pile.spins:
+            return moving
+        w = self.spin.reshape(*self.v.shape[:2], -1)
+        return moving + 0.5 * np.einsum("i,nid,nid->n", self.pile.inertia, w, w)
 
     def potential_energy(self) -> np.ndarray:
         """(n,) [J] - sum of m gravity . x."""
@@ -214,13 +227,17 @@ class SpheresSolution:
     def stress(self, volume=None) -> np.ndarray:
         """(n, d, d) [Pa] mean stress, positive in compression, of the step that ends at a record.
 
-        (sum of m v v + sum over contacts of force normal branch) / volume, v relative to the mean.
+        (sum of m v v + sum over contacts of force branch) / volume, v relative to the mean, force
+        with its friction.
         """
         mean = self.momentum() / np.sum(self.pile.mass)
         v = self.v - mean[:, None]
         total = np.einsum("i,nia,nib->nab", self.pile.mass, v, v)
         total += np.array(
-            [np.einsum("c,ca,cb->ab", c.force, c.normal, c.branch) for c in self.contacts]
+            [
+                np.einsum("ca,cb->ab", c.force[:, None] * c.normal + c.friction_force, c.branch)
+                for c in self.contacts
+            ]
         )
         size = self.volume() if volume is None else np.broadcast_to(volume, self.t.shape)
         return total / size[:, None, None]
@@ -260,8 +277,19 @@ def _ball(r, h, d):
     )
 
 
-def contact_table(world, contacts: Any, impulse: np.ndarray, q: np.ndarray, t: float):
-    """The rows of a step that pushed."""
+def turning(w: np.ndarray, d: int) -> np.ndarray:
+    """(N, 3) of spin, or (N,) in the plane, of what is (N, 3); empty where there is none."""
+    return w[:, 2].copy() if d == 2 and w.shape[1] else w.copy()
+
+
+def still(n: int, pile) -> np.ndarray:
+    """The spin of spheres that have none: zeros that take no memory."""
+    return np.broadcast_to(0.0, (n, *pile.spin.shape))
+
+
+def contact_table(world, contacts: Any, lam: np.ndarray, q: np.ndarray, t: float):
+    """The rows of a step that pushed; lam (p, m)."""
+    impulse = lam[:, 0]
     pushing = impulse > 0.0
     found, d = contacts.chosen(pushing), world.dimension
     x, r, wall = world.bodies(t, q), world.radii(t), found.source < 0
@@ -269,6 +297,7 @@ def contact_table(world, contacts: Any, impulse: np.ndarray, q: np.ndarray, t: f
     n, i = found.normal, found.i
     j = np.where(wall, 0, found.j)
     branch = np.where(wall[:, None], r[i, None] * n, world.cell.nearest_image(x[j] - x[i]))
+    friction = lam[pushing, 1:] if lam.shape[1] > 1 else np.broadcast_to(0.0, n.shape)
     return ContactTable(
         pairs=np.stack([i, second], axis=1).astype(np.int64),
         position=(x[i] + r[i, None] * n)[:, :d],
@@ -276,4 +305,6 @@ def contact_table(world, contacts: Any, impulse: np.ndarray, q: np.ndarray, t: f
         impulse=impulse[pushing],
         force=impulse[pushing] / world.dt,
         branch=branch[:, :d],
+        friction=friction[:, :d],
+        friction_force=friction[:, :d] / world.dt,
     )

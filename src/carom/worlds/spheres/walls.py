@@ -1,6 +1,9 @@
 """What bounds a world of spheres: planes, boxes, containers, panels, and obstacles.
 
 Every argument that is a point, a direction or a radius may be a function of t.
+
+With friction the surface of a wall takes spheres along (surfaces.py): ``velocity`` and ``spin`` say
+how it moves, as a belt or a turntable does that stays where it is; None: as the wall itself.
 """
 
 from dataclasses import dataclass, replace
@@ -9,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from carom.errors import CaromError, KindError, RunError, ShapeError
+from carom.worlds.spheres import surfaces
 
 _DATA = 10  # numbers that describe a wall to the kernels (kernels/rows.py)
 
@@ -113,6 +117,8 @@ class Plane:
 
     point: Any  # (d,) [m], or a function of t
     normal: Any  # (d,), or a function of t
+    velocity: Any = None  # (d,) [m/s] of the surface at ``point``
+    spin: Any = None  # (3,), in two dimensions a number [rad/s], of the surface about ``point``
 
     def pieces(self, t: float) -> list:
         """What the kernels need."""
@@ -125,6 +131,7 @@ class Box:
 
     low: Any  # (d,) [m]
     high: Any  # (d,) [m]
+    velocity: Any = None  # (d,) [m/s] of all its faces
 
     def pieces(self, t: float) -> list:
         """Planes; axis by axis, first the low one."""
@@ -134,9 +141,10 @@ class Box:
         faces = []
         for axis in range(len(low)):
             normal = np.eye(3)[axis]
-            for edge, sign in ((low[axis], 1.0), (high[axis], -1.0)):
-                if np.isfinite(edge):
-                    faces.append(described(0, edge * normal, sign * normal))
+            for corner, sign in ((low, 1.0), (high, -1.0)):
+                if np.isfinite(corner[axis]):
+                    point = np.where(np.isfinite(corner), corner, 0.0)
+                    faces.append(described(0, np.pad(point, (0, 3 - len(low))), sign * normal))
         return faces
 
 
@@ -147,6 +155,8 @@ class Cylinder:
     point: Any  # (d,) [m], on the axis
     axis: Any  # (3,)
     radius: Any  # [m], or a function of t
+    velocity: Any = None  # (d,) [m/s] of the surface, as of ``point``
+    spin: Any = None  # (3,), in two dimensions a number [rad/s], of the surface about ``point``
 
     def pieces(self, t: float) -> list:
         """What the kernels need."""
@@ -160,6 +170,8 @@ class Shell:
 
     center: Any  # (d,) [m]
     radius: Any  # [m], or a function of t
+    velocity: Any = None  # (d,) [m/s] of the surface, as of ``center``
+    spin: Any = None  # (3,), in two dimensions a number [rad/s], of the surface about ``center``
 
     def pieces(self, t: float) -> list:
         """What the kernels need."""
@@ -177,6 +189,8 @@ class Panel:
     corner: Any  # (d,) [m]
     edge: Any  # (d,) [m]
     other_edge: Any = (0.0, 0.0)  # (d,) [m]
+    velocity: Any = None  # (d,) [m/s] of the surface, as of its middle
+    spin: Any = None  # (3,), in two dimensions a number [rad/s], of the surface about its middle
 
     def pieces(self, t: float) -> list:
         """What the kernels need."""
@@ -194,6 +208,8 @@ class Obstacles:
 
     position: Any  # (K, d) [m], or a function of t
     radius: Any  # () or (K,) [m], or a function of t
+    velocity: Any = None  # (d,) or (K, d) [m/s] of their surfaces, as of their centres
+    spin: Any = None  # (3,) or (K, 3), in two dimensions a number [rad/s]
 
     def at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
         """Positions (K, 3) and radii (K,) at time t."""
@@ -229,7 +245,7 @@ class Walls:
         self.obstacles = [w for w in walls if isinstance(w, Obstacles)]
         self.moving = any(_moves(w) for w in self.walls)
         self.drifting = any(_moves(w) for w in self.obstacles)
-        self._count = self._bodies_count = None
+        self._count = self._bodies_count = self._surfaces = None
         self._still = None if self.moving else self._pieces(0.0)
         self._standing = None if self.drifting else self._bodies(0.0)
         if start is not None:
@@ -254,6 +270,23 @@ class Walls:
         """Positions (K, 3) and radii (K,) at time t."""
         return self._bodies(t) if self._standing is None else self._standing
 
+    def surfaces_at(self, t: float, dt: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Points, velocities and spins (W, 3) of the surfaces of walls at time t (surfaces.py)."""
+        if self._still is None:
+            return surfaces.of_walls(self, t, dt)
+        if self._surfaces is None:
+            self._surfaces = surfaces.of_walls(self, t, dt)
+        return self._surfaces
+
+    def obstacles_surface_at(self, t: float, dt: float) -> tuple[np.ndarray, np.ndarray]:
+        """Velocities and spins (K, 3) of obstacles at time t."""
+        return surfaces.of_obstacles(self, t, dt)
+
+    def driven(self) -> bool:
+        """Whether a surface may move where the wall stays."""
+        found = [*self.walls, *self.obstacles]
+        return any(getattr(w, n, None) is not None for w in found for n in ("velocity", "spin"))
+
     def curved(self) -> bool:
         """Whether a wall bends around the spheres: its gap is not a convex function."""
         return any(isinstance(wall, (Cylinder, Shell)) for wall in self.walls)
@@ -269,6 +302,7 @@ class Walls:
                 _check_plane(kind, data)
             if np.any(repeats):
                 _check_images(kind, data, repeats)
+        surfaces.check(self, t, len(period))
         x, _ = self.obstacles_at(t)
         if len(period) == 2 and np.any(x[:, 2]):
             raise ShapeError("obstacles of disks lie in the plane: give (K, 2) numbers")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from carom.status import Status
+from carom.worlds.spheres import sliding
 from carom.worlds.spheres.contacts import Contacts
 from carom.worlds.spheres.implicit import held_back, stiffness
 from carom.worlds.spheres.neighbours import Cell, PairList, margins, within_period
@@ -24,8 +25,8 @@ _CURVED = 0.5  # part of the tolerance up to which a curved wall is followed
 class Projection:
     """A projected point with the proof that it is one."""
 
-    point: np.ndarray  # (N, 3)
-    multipliers: np.ndarray  # (p,) >= 0
+    point: np.ndarray  # (N, 3), or (N, 6) with spin
+    multipliers: np.ndarray  # (p,) >= 0, or (p, 4) with friction
     residual: float  # measured, relative to what the tolerance 1 would allow (see World)
     iterations: int
     status: Any
@@ -55,17 +56,19 @@ class Solved:
 
 
 class Metric:
-    """One mass a sphere."""
+    """One mass a sphere, and one inertia where spheres spin."""
 
-    def __init__(self, mass):
-        self.mass = mass[:, None]
+    def __init__(self, pile):
+        self.mass = pile.mass[:, None]
+        if pile.spins:
+            self.mass = np.repeat(np.stack([pile.mass, pile.inertia], axis=1), 3, axis=1)
 
     def solve(self, f):
-        """M^-1 f, (N, 3)."""
+        """M^-1 f, (N, 3) or (N, 6)."""
         return f / self.mass
 
     def apply(self, v):
-        """M v, (N, 3)."""
+        """M v, likewise."""
         return self.mass * v
 
 
@@ -73,7 +76,8 @@ class World:
     """One run of a pile of spheres.
 
     It keeps the list of near pairs and the last multipliers, which save time and change nothing
-    but the rounding of results.  Positions and velocities are (N, 3) here, also in two dimensions.
+    but the rounding of results.  Positions and velocities are (N, 3) here, also in two dimensions;
+    velocities of spheres that spin are (N, 6), v and w.
     A residual is 1 tolerance where it is all that is allowed: an overlap of so many smallest radii
     at the end of the step, or a velocity that is off by _VELOCITY tolerances of the change that
     contacts make to it, whichever is less (kernels/numba/projection.py, (4)).
@@ -85,12 +89,18 @@ class World:
         self.pile, self.dt = pile, dt
         self.N, self.dimension = pile.position.shape
         self.cell = Cell(np.zeros(3), np.pad(pile.period, (0, 3 - self.dimension)), self.dimension)
-        self._metric = Metric(pile.mass)
+        self._metric = Metric(pile)
         self._inverse_mass = np.zeros(self.N + len(pile.walls.obstacles_at(pile.start)[0]) + 1)
         self._inverse_mass[: self.N] = 1.0 / pile.mass
         self._pairs = None
         self._pair_guess = np.zeros(0)
         self._wall_guess = np.zeros((self.N, len(pile.walls.at(pile.start)[0])))
+        if pile.spins:
+            self.inverse = sliding.inverses(pile, len(self._inverse_mass))
+            self._pair_slide, self._wall_slide = (
+                np.zeros((0, 3)),
+                np.zeros((*self._wall_guess.shape, 3)),
+            )
         self.rebuilds = 0
         self.pull: Any = None  # what holds an implicit force back (implicit.py) ...
         self.projected: Any = None  # ... the point of the last projection
@@ -103,10 +113,9 @@ class World:
         return self._metric
 
     def forces(self, t, q, v):
-        """Gravity and the force of the user, (N, 3)."""
-        f = self._metric.apply(
-            np.broadcast_to(np.pad(self.pile.gravity, (0, 3 - self.dimension)), q.shape)
-        )
+        """Gravity and the force of the user, (N, 3); with spin (N, 6), no torque."""
+        g = np.pad(self.pile.gravity, (0, (6 if self.pile.spins else 3) - self.dimension))
+        f = self._metric.apply(np.broadcast_to(g, (self.N, len(g))))
         if self.pile.force is not None:
             f[:, : self.dimension] += self.pile.force_at(t, q, v)
             self._asked = t, q, v, f
@@ -134,7 +143,7 @@ class World:
         if self.pile.restitution > 0.0 and (speed := _fastest(target)) > 0.0:
             allowed = min(allowed, self.pile.tolerance * speed)  # a bounce is not a distance
         target = self._pulled(target, 1.0)
-        found = self._project(target, contacts, b[:, 0], active, allowed)
+        found = self._obeyed(target, contacts, b, active, allowed)
         self.projected = found.point
         return _tall(found)
 
@@ -151,15 +160,16 @@ class World:
         """
         if not np.all(np.isfinite(free)):
             nothing = self.contacts(t, q)
-            lam = np.zeros(len(nothing.gap))
+            lam = np.zeros_like(nothing.guess)
             return nothing, _tall(Projection(free, lam, np.nan, 0, Status.nonfinite))
         reach = 1.1 * dt * _lengths(free) + _SLACK_RADII * self.pile.smallest
         whole, tangent_at = np.zeros(self.N, bool), None
         for _ in range(_ATTEMPTS):
             contacts = self._contacts(t, q, reach, tangent_at, whole)
-            moved = self._project(free, contacts, contacts.gap / dt, None, self._length() / dt)
+            b = contacts.ahead(dt)
+            moved = self._obeyed(free, contacts, b, None, self._length() / dt)
             self._remember(contacts, moved.multipliers)
-            far, q1 = dt * _lengths(moved.point), q + dt * moved.point
+            far, q1 = dt * _lengths(moved.point), self.moved(q, moved.point, dt)
             if moved.status is not Status.ok:
                 break
             if np.any(far > reach):
@@ -178,7 +188,7 @@ class World:
 
     def moved(self, q, u, h):
         """q after moving with the velocity u for h."""
-        return q + h * u
+        return q + h * u[:, :3]
 
     def nearest(
         self, metric, t, W, *, tolerance, iterations, geodesics=False, leaving=None
@@ -239,6 +249,7 @@ class World:
 
     def fixed_point(self, phi, guess, *, iterate, newton, noise=None) -> Solved:
         """Solve x = phi(x).point by repetition, until changes are below the tolerance or noise."""
+        newton = newton and not self.pile.spins  # what holds it back is made for (N, 3)
         value, contraction, last, turns = phi(guess), 0.0, np.inf, 0
         change = 0.0
         x = guess
@@ -338,11 +349,19 @@ class World:
         """How far spheres may reach before a period is too short [m]."""
         return self.cell.room(np.max(self.radii(t)))
 
+    def _obeyed(self, target, contacts, b, active, most):
+        """The velocity nearest to ``target`` that obeys the law of the contacts, b (p, m)."""
+        if contacts.sliding is None:
+            return self._project(target, contacts, b[:, 0], active, most)
+        u, lam, residual, iterations = sliding.solved(self, target, contacts, b, active, most)
+        left = residual * self.pile.tolerance
+        return Projection(u, lam, left, iterations, _verdict(residual))
+
     def _project(self, target, contacts, b, active, most, relative=None):
         from carom.kernels.numba import projection
 
         rows = contacts if active is None else contacts.chosen(active)
-        lam = np.maximum(rows.guess, 0.0)
+        lam = np.maximum(rows.guess if rows.sliding is None else rows.guess[:, 0], 0.0)
         u, residual, iterations = projection.accelerated_gauss_seidel(
             rows.start,
             rows.i,
@@ -356,11 +375,7 @@ class World:
             self._relative() if relative is None else relative,
             self.pile.iterations,
         )
-        status = Status.ok
-        if not np.isfinite(residual):
-            status = Status.nonfinite
-        elif residual > 1.0:
-            status = Status.unconverged
+        status = _verdict(residual)
         if active is not None:
             full = np.zeros(len(contacts.gap))
             full[active] = lam
@@ -403,10 +418,20 @@ class World:
         i, j, source = (np.empty(p, np.int32) for _ in range(3))
         normal, gap = np.empty((p, 3)), np.empty(p)
         rows.fill_rows(x, at, r, reach, whole, *lists, start, i, j, source, normal, gap)
-        guess = np.zeros(p)
+        guess, slides = np.zeros(p), None
         pair = source >= 0
         guess[pair] = self._pair_guess[source[pair]]
         guess[~pair] = self._wall_guess[i[~pair], -1 - source[~pair]]
+        if self.pile.spins:
+            slid = np.zeros((p, 3))
+            slid[pair] = self._pair_slide[source[pair]]
+            slid[~pair] = self._wall_slide[i[~pair], -1 - source[~pair]]
+            guess = np.concatenate([guess[:, None], slid], axis=1)
+            slides = sliding.Sliding(
+                self.pile.friction,
+                np.append(r, 0.0)[np.stack([i, j], axis=1)],
+                lambda c: sliding.surface_velocity(self, c, t, x),
+            )
         return Contacts(
             i,
             j,
@@ -419,6 +444,7 @@ class World:
             np.append(rounding, 0.0)[i] + np.append(rounding, 0.0)[j],
             self.pile.restitution,
             lambda c: self._rate(c, t, x),
+            slides,
         )
 
     def _covering(self, x, r, reach) -> PairList:
@@ -430,17 +456,26 @@ class World:
             margin = within_period(self.cell, r, reach, margin)
             made = PairList(x, r, margin, self.cell, self.N)
             self._pair_guess = made.carried(pairs, self._pair_guess)
+            if self.pile.spins:
+                slid = [made.carried(pairs, one.copy()) for one in self._pair_slide.T]
+                self._pair_slide = np.stack(slid, axis=1)
             self._pairs = pairs = made
             self.rebuilds += 1
         return pairs
 
     def _remember(self, contacts, lam):
-        pair = contacts.source >= 0
+        pair, given = contacts.source >= 0, lam
+        if lam.ndim == 2:
+            slid, lam = lam[:, 1:], lam[:, 0]
+            self._pair_slide[:] = 0.0
+            self._pair_slide[contacts.source[pair]] = slid[pair]
+            self._wall_slide[:] = 0.0
+            self._wall_slide[contacts.i[~pair], -1 - contacts.source[~pair]] = slid[~pair]
         self._pair_guess[:] = 0.0
         self._pair_guess[contacts.source[pair]] = lam[pair]
         self._wall_guess[:] = 0.0
         self._wall_guess[contacts.i[~pair], -1 - contacts.source[~pair]] = lam[~pair]
-        contacts.guess = lam
+        contacts.guess = given
 
     def _rate(self, contacts, t, x):
         """(p,) d gap / dt, by a difference over a thousandth of a step where things move."""
@@ -474,9 +509,17 @@ class World:
         return rate
 
 
+def _verdict(residual):
+    """What a residual says, in terms of what is allowed."""
+    if not np.isfinite(residual):
+        return Status.nonfinite
+    return Status.ok if residual <= 1.0 else Status.unconverged
+
+
 def _tall(found):
-    """With multipliers (p, 1), as schemes know them."""
-    return replace(found, multipliers=found.multipliers[:, None])
+    """With multipliers (p, m), as schemes know them."""
+    lam = found.multipliers
+    return found if lam.ndim == 2 else replace(found, multipliers=lam[:, None])
 
 
 def _opened(contacts, leaving):
@@ -489,10 +532,10 @@ def _opened(contacts, leaving):
 
 
 def _lengths(v):
-    """(N,) of the rows of v."""
-    return np.sqrt(np.einsum("ij,ij->i", v, v))
+    """(N,) of the rows of v, spin left out."""
+    return np.sqrt(np.einsum("ij,ij->i", v[:, :3], v[:, :3]))
 
 
 def _fastest(v):
     """The largest length of the rows of v."""
-    return float(np.sqrt(np.max(np.einsum("ij,ij->i", v, v), initial=0.0)))
+    return float(np.max(_lengths(v), initial=0.0))

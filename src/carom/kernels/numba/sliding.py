@@ -1,0 +1,396 @@
+"""Coulomb's law over the contacts of spheres with spin: an accelerated Gauss-Seidel method.
+
+A body has a velocity u = (v, w), an inverse mass 1/m and an inverse inertia 1/I.  At the contact k
+of bodies i and j, n from i to j, with arms r_i and r_j, relative velocity and impulse are
+
+    d   = v_j - v_i - (r_j w_j + r_i w_i) x n                                                 (1)
+    w_n = n . d + b_n,     w_t = d - (n . d) n + b_t,     P = lam_n n + lam_t                 (2)
+    m_j Dv_j = P,   m_i Dv_i = -P,   I_j Dw_j = -r_j n x lam_t,   I_i Dw_i = -r_i n x lam_t   (3)
+
+(lam_t and w_t are vectors of space, orthogonal to n: no frame is chosen.)  Coulomb's law,
+
+    0 <= lam_n  perp  w_n >= 0,      |lam_t| <= mu lam_n,
+    lam_t = -mu lam_n w_t / |w_t|  where  w_t != 0,                                           (4)
+
+is for one contact, whose a_n = 1/m_i + 1/m_j and a_t = a_n + r_i^2/I_i + r_j^2/I_j do not couple,
+
+    lam_n = max(lam_n - w_n / a_n, 0),    lam_t = D(lam_t - w_t / a_t, mu lam_n)              (5)
+
+with D(x, s) the point nearest to x of the disc |x| <= s.  One sweep sets contact after contact to
+(5), which solves it exactly; sweeps are accelerated, ended locally and made in slabs as in
+projection.py, and for mu = 0 they are those.  The residual is what (5) lacks, a velocity,
+
+    R_k = max( |min(w_n, a_n lam_n)|,  a_t |lam_t - D(lam_t - w_t / a_t, mu lam_n)| )         (6)
+
+against what projection.py, (4), allows, the change of a body's velocity being the larger of |Dv|
+and r |Dw|.
+"""
+
+import numpy as np
+from numba import njit, prange
+
+from carom.kernels.numba.projection import (
+    _ELSEWHERE,
+    _FUSED,
+    _LOCAL,
+    _MOMENTUM,
+    _PATIENCE,
+    _PIECE,
+    _RENEW,
+    _ROUNDING,
+    _SHARE,
+    _STALL,
+    _START,
+    _rows_of,
+    _together,
+    largest,
+)
+
+
+@njit(cache=True, fastmath=_FUSED)
+def _relative(k, i, j, normal, arm, b, u):
+    """w_n and w_t of (2)."""
+    nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
+    dx, dy, dz = u[j, 0] - u[i, 0], u[j, 1] - u[i, 1], u[j, 2] - u[i, 2]
+    ri, rj = arm[k, 0], arm[k, 1]
+    sx = rj * u[j, 3] + ri * u[i, 3]
+    sy = rj * u[j, 4] + ri * u[i, 4]
+    sz = rj * u[j, 5] + ri * u[i, 5]
+    along = nx * dx + ny * dy + nz * dz
+    return (
+        along + b[k, 0],
+        dx - along * nx - (sy * nz - sz * ny) + b[k, 1],
+        dy - along * ny - (sz * nx - sx * nz) + b[k, 2],
+        dz - along * nz - (sx * ny - sy * nx) + b[k, 3],
+    )
+
+
+@njit(cache=True, fastmath=_FUSED)
+def _solved(n, x, y, z, w, step_n, step_t, mu):
+    """(5) from (lam_n, lam_t) = (n, x, y, z)."""
+    n = max(n - step_n * w[0], 0.0)
+    x, y, z = x - step_t * w[1], y - step_t * w[2], z - step_t * w[3]
+    most, square = mu * n, x * x + y * y + z * z
+    if square > most * most:
+        part = most / np.sqrt(square)
+        x, y, z = part * x, part * y, part * z
+    return n, x, y, z
+
+
+@njit(cache=True, fastmath=_FUSED)
+def _pushed(k, i, j, normal, arm, inverse, n, x, y, z, u):
+    """(3) for the impulse (n, x, y, z); bodies without inverse mass are shared: not written."""
+    nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
+    px, py, pz = n * nx + x, n * ny + y, n * nz + z
+    tx, ty, tz = ny * z - nz * y, nz * x - nx * z, nx * y - ny * x
+    m = inverse[i, 0]
+    if m > 0.0:
+        s = arm[k, 0] * inverse[i, 1]
+        u[i, 0] -= m * px
+        u[i, 1] -= m * py
+        u[i, 2] -= m * pz
+        u[i, 3] -= s * tx
+        u[i, 4] -= s * ty
+        u[i, 5] -= s * tz
+    m = inverse[j, 0]
+    if m > 0.0:
+        s = arm[k, 1] * inverse[j, 1]
+        u[j, 0] += m * px
+        u[j, 1] += m * py
+        u[j, 2] += m * pz
+        u[j, 3] -= s * tx
+        u[j, 4] -= s * ty
+        u[j, 5] -= s * tz
+
+
+@njit(cache=True, fastmath=_FUSED)
+def _sweep_slab(
+    begin, end, i_of, j_of, normal, arm, b, mu, inverse, step, beta, allowed, u, lam, before
+):
+    """A sweep over contacts begin to end; returns the restart sum and how many were over."""
+    uphill, over = 0.0, 0
+    for row in range(begin, end):
+        k = np.uint64(row)
+        i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
+        w = _relative(k, i, j, normal, arm, b, u)
+        on, ox, oy, oz = lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3]
+        yn = on + beta * (on - before[k, 0])
+        yx = ox + beta * (ox - before[k, 1])
+        yy = oy + beta * (oy - before[k, 2])
+        yz = oz + beta * (oz - before[k, 3])
+        n, x, y, z = _solved(yn, yx, yy, yz, w, step[k, 0], step[k, 1], mu)
+        before[k, 0], before[k, 1], before[k, 2], before[k, 3] = on, ox, oy, oz
+        lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3] = n, x, y, z
+        cn, cx, cy, cz = n - yn, x - yx, y - yy, z - yz
+        an, at = 1.0 / step[k, 0], 1.0 / step[k, 1]
+        uphill -= cn * (n - on) * an + (cx * (x - ox) + cy * (y - oy) + cz * (z - oz)) * at
+        slid = at * np.sqrt(cx * cx + cy * cy + cz * cz)
+        over += max(abs(cn) * an, slid) > allowed[k]
+        _pushed(k, i, j, normal, arm, inverse, cn, cx, cy, cz, u)
+    return uphill, over
+
+
+@njit(parallel=True, cache=True)
+def sweep(
+    start, i_of, j_of, normal, arm, b, mu, inverse, step, beta, allowed, u, u_before, lam, before
+):
+    """One accelerated sweep; returns the restart sum and how many contacts were over."""
+    slabs, bodies = start.shape[0] - 1, u.shape[0]
+    uphill, over = np.zeros(slabs), np.zeros(slabs, np.int64)
+    if beta > 0.0:
+        for piece in prange((bodies + _PIECE - 1) // _PIECE):
+            for i in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
+                for d in range(6):
+                    now = u[i, d]
+                    u[i, d] = now + beta * (now - u_before[i, d])
+                    u_before[i, d] = now
+    else:
+        u_before[:] = u
+    for parity in range(3):
+        for half in prange(_together(slabs, parity)):
+            s = 2 * half + parity if parity < 2 else slabs - 1
+            uphill[s], over[s] = _sweep_slab(
+                start[s],
+                start[s + 1],
+                i_of,
+                j_of,
+                normal,
+                arm,
+                b,
+                mu,
+                inverse,
+                step,
+                beta,
+                allowed,
+                u,
+                lam,
+                before,
+            )
+    total, count = 0.0, 0
+    for s in range(slabs):  # np.sum would be shared out among threads
+        total += uphill[s]
+        count += over[s]
+    return total, count
+
+
+@njit(parallel=True, cache=True)
+def push(start, i_of, j_of, normal, arm, inverse, lam, u):
+    """(3), added to u."""
+    slabs = start.shape[0] - 1
+    for parity in range(3):
+        for half in prange(_together(slabs, parity)):
+            s = 2 * half + parity if parity < 2 else slabs - 1
+            for k in range(start[s], start[s + 1]):
+                n, x, y, z = lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3]
+                if n != 0.0 or x != 0.0 or y != 0.0 or z != 0.0:
+                    _pushed(k, i_of[k], j_of[k], normal, arm, inverse, n, x, y, z, u)
+
+
+@njit(parallel=True, cache=True)
+def relative_velocity(i_of, j_of, normal, arm, rate, u, w):
+    """(2) with b = ``rate``, into w (p, 4)."""
+    for k in prange(i_of.shape[0]):
+        w[k, 0], w[k, 1], w[k, 2], w[k, 3] = _relative(k, i_of[k], j_of[k], normal, arm, rate, u)
+
+
+@njit(cache=True, fastmath=_FUSED)
+def law_residual(w, lam, step_n, step_t, mu):
+    """R_k of (6), from w and lam (4,)."""
+    x, y, z = lam[1] - step_t * w[1], lam[2] - step_t * w[2], lam[3] - step_t * w[3]
+    most, square, part = mu * max(lam[0], 0.0), x * x + y * y + z * z, 1.0
+    if square > most * most:
+        part = most / np.sqrt(square)
+    x, y, z = lam[1] - part * x, lam[2] - part * y, lam[3] - part * z
+    slid = np.sqrt(x * x + y * y + z * z) / step_t
+    pushed = abs(min(w[0], lam[0] / step_n))
+    return pushed if pushed > slid or pushed != pushed else slid
+
+
+@njit(cache=True)
+def _row_residual(k, i_of, j_of, normal, arm, b, mu, step, u, lam):
+    w = _relative(k, i_of[k], j_of[k], normal, arm, b, u)
+    return law_residual(w, lam[k], step[k, 0], step[k, 1], mu)
+
+
+@njit(parallel=True, cache=True)
+def allow(i_of, j_of, arm, b, free, u, most, relative, allowed):
+    """What R_k may be, into ``allowed``."""
+    bodies, rows = u.shape[0], i_of.shape[0]
+    reach = np.zeros(bodies)  # of a body: its arm
+    for k in range(rows):
+        reach[i_of[k]], reach[j_of[k]] = arm[k, 0], arm[k, 1]
+    change, size = np.empty(bodies), np.empty(bodies)
+    pieces = (bodies + _PIECE - 1) // _PIECE
+    worst = np.zeros(max(pieces, 1))
+    for piece in prange(pieces):
+        for i in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
+            v, w, dv, dw = 0.0, 0.0, 0.0, 0.0
+            for d in range(3):
+                v += u[i, d] ** 2
+                w += u[i, 3 + d] ** 2
+                dv += (u[i, d] - free[i, d]) ** 2
+                dw += (u[i, 3 + d] - free[i, 3 + d]) ** 2
+            change[i] = max(np.sqrt(dv), reach[i] * np.sqrt(dw))
+            size[i] = np.sqrt(v) + reach[i] * np.sqrt(w)
+            if change[i] > worst[piece]:
+                worst[piece] = change[i]
+    least = _ELSEWHERE * largest(worst)
+    for piece in prange((rows + _PIECE - 1) // _PIECE):
+        for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
+            i, j = i_of[k], j_of[k]
+            given = abs(b[k, 0]) + abs(b[k, 1]) + abs(b[k, 2]) + abs(b[k, 3])
+            rounding = _ROUNDING * (size[i] + size[j] + given)
+            allowed[k] = min(most, relative * max(change[i], change[j], least)) + rounding
+
+
+@njit(parallel=True, cache=True)
+def residual(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
+    """max_k R_k / tol_k; nan if anything is."""
+    rows = i_of.shape[0]
+    pieces = (rows + _PIECE - 1) // _PIECE
+    most = np.zeros(max(pieces, 1))
+    for piece in prange(pieces):
+        for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
+            R = _row_residual(k, i_of, j_of, normal, arm, b, mu, step, u, lam)
+            R = R / allowed[k] if R > 0.0 else R  # 0 / 0 is none
+            if not most[piece] >= R:
+                most[piece] = R
+            if R != R:
+                break
+    return largest(most)
+
+
+@njit(parallel=True, cache=True)
+def within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
+    """Whether every R_k <= _SHARE tol_k; each piece of rows stops at the first that is not."""
+    rows = i_of.shape[0]
+    pieces = (rows + _PIECE - 1) // _PIECE
+    over = np.zeros(max(pieces, 1), np.int64)
+    for piece in prange(pieces):
+        for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
+            R = _row_residual(k, i_of, j_of, normal, arm, b, mu, step, u, lam)
+            if not (_SHARE * allowed[k] >= R):
+                over[piece] = 1
+                break
+    return np.sum(over) == 0
+
+
+@njit(cache=True, fastmath=_FUSED)
+def finish(i_of, j_of, normal, arm, b, mu, inverse, step, u, lam, allowed, changes):
+    """Solve the contacts over the tolerance, and those which that brings over it, one by one.
+
+    Returns how many changes were made; it gives up after ``changes``.
+    """
+    count = i_of.shape[0]
+    start, rows = _rows_of(i_of, j_of, inverse[:, 0])
+    listed, now, following = np.zeros(count, np.bool_), np.empty(count, np.int32), 0
+    for k in range(count):
+        R = _row_residual(k, i_of, j_of, normal, arm, b, mu, step, u, lam)
+        if not (_SHARE * allowed[k] >= R):
+            now[following], listed[k] = k, True
+            following += 1
+    after, made = np.empty(count, np.int32), 0
+    while following > 0 and made < changes:
+        waiting, following = following, 0
+        for place in range(waiting):
+            k = now[place]
+            listed[k] = False
+            i, j = i_of[k], j_of[k]
+            w = _relative(k, i, j, normal, arm, b, u)
+            if law_residual(w, lam[k], step[k, 0], step[k, 1], mu) <= _SHARE * allowed[k]:
+                continue
+            on, ox, oy, oz = lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3]
+            n, x, y, z = _solved(on, ox, oy, oz, w, step[k, 0], step[k, 1], mu)
+            lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3] = n, x, y, z
+            made += 1
+            _pushed(k, i, j, normal, arm, inverse, n - on, x - ox, y - oy, z - oz, u)
+            for body in (i, j):
+                for m in rows[start[body] : start[body + 1]]:
+                    if listed[m]:
+                        continue
+                    R = _row_residual(m, i_of, j_of, normal, arm, b, mu, step, u, lam)
+                    if not (_SHARE * allowed[m] >= R):
+                        after[following], listed[m] = m, True
+                        following += 1
+        now, after = after, now
+    return made
+
+
+@njit(cache=True)
+def steps_of(i_of, j_of, arm, inverse):
+    """(p, 2) 1 / a_n and 1 / a_t."""
+    step = np.empty((i_of.shape[0], 2))
+    for k in range(i_of.shape[0]):
+        i, j = i_of[k], j_of[k]
+        a = inverse[i, 0] + inverse[j, 0]
+        step[k, 0] = 1.0 / a
+        step[k, 1] = 1.0 / (a + arm[k, 0] ** 2 * inverse[i, 1] + arm[k, 1] ** 2 * inverse[j, 1])
+    return step
+
+
+@njit(cache=True)
+def accelerated_gauss_seidel(
+    start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative, iterations
+):
+    """Solve (4) from the guess ``lam`` (p, 4), which is overwritten.
+
+    Returns u, the measured residual (6) in terms of what is allowed, and the number of sweeps.
+    """
+    rows = i_of.shape[0]
+    step, allowed = steps_of(i_of, j_of, arm, inverse), np.empty(rows)
+    u, u_before, before = free.copy(), free.copy(), lam.copy()
+    push(start, i_of, j_of, normal, arm, inverse, lam, u)
+    theta, beta, done = _START, 0.0, 0
+    momentum, last, cold, few, look = _MOMENTUM, np.inf, False, _LOCAL * rows, _PATIENCE
+    allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
+    while done < iterations:
+        if within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
+            allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
+            if within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
+                break
+        uphill, over = sweep(
+            start,
+            i_of,
+            j_of,
+            normal,
+            arm,
+            b,
+            mu,
+            inverse,
+            step,
+            beta,
+            allowed,
+            u,
+            u_before,
+            lam,
+            before,
+        )
+        done += 1
+        if uphill != uphill:  # nan
+            break
+        if done <= _RENEW or done % _RENEW == 0:
+            allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
+        if over <= few:
+            made = finish(i_of, j_of, normal, arm, b, mu, inverse, step, u, lam, allowed, rows)
+            done, few = done + (made + rows - 1) // rows, 0.25 * few
+        if uphill > 0.0:
+            theta, beta = 1.0, 0.0
+        else:
+            following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * theta * theta))
+            theta, beta = following, min((theta - 1.0) / following, momentum)
+        if done >= look:
+            look += _PATIENCE
+            worst = residual(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed)
+            if worst > _STALL * last and not cold:  # lam = 0 is a better guess than this one
+                lam[:] = 0.0
+                before[:] = 0.0
+                u[:] = free
+                u_before[:] = free
+                theta, beta, momentum, last, cold = 1.0, 0.0, _MOMENTUM, np.inf, True
+            else:
+                momentum = 0.5 * (1.0 + momentum)
+                last = worst
+    u[:] = free  # anew, so that no rounding of the sweeps is left in (3)
+    push(start, i_of, j_of, normal, arm, inverse, lam, u)
+    allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
+    return u, residual(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed), done

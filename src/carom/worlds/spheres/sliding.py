@@ -1,0 +1,133 @@
+"""Friction of spheres that spin: what a contact has besides its normal.
+
+A velocity of the world is then (N, 6), v and w side by side, with the metric diag(m, I).  Relative
+velocities and impulses are (p, 4): the normal component, and the tangential one as a vector of
+space (kernels/numba/sliding.py, (2)).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Coulomb:
+    """The law of spheres with friction: |lam_t| <= mu lam_n, the tangential part a vector."""
+
+    e: np.ndarray  # (p,)
+    mu: float
+    size = 4
+    joints = 0
+
+    def shift(self, rate, before):
+        """b (p, 4) of the impact law: Newton's in the normal row."""
+        b = rate.copy()
+        b[:, 0] += self.e * before[:, 0]
+        return b
+
+
+@dataclass(frozen=True, eq=False)
+class Sliding:
+    """The tangential side of p contacts."""
+
+    mu: float
+    arm: np.ndarray  # (p, 2) [m], from the centres of i and j to the contact; 0 for a wall
+    measure_surface: Callable  # gives (p, 3) [m/s] the tangential velocity of what is driven
+
+    def chosen(self, active) -> "Sliding":
+        """The contacts where ``active`` is True."""
+        return replace(self, arm=self.arm[active])
+
+    def relative(self, contacts, v, rate) -> np.ndarray:
+        """(p, 4) relative velocities of (N, 6) velocities."""
+        from carom.kernels.numba import sliding
+
+        c, w = contacts, np.empty((len(contacts.gap), 4))
+        sliding.relative_velocity(c.i, c.j, c.normal, self.arm, rate, spread(v, c.bodies), w)
+        return w
+
+
+def spread(v, bodies: int) -> np.ndarray:
+    """(bodies, 6) velocities with those of what no contact can move, 0."""
+    wide = np.zeros((bodies, 6))
+    wide[: len(v)] = v
+    return wide
+
+
+def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, int]:
+    """Coulomb's law for ``target`` (N, 6): velocity, impulses (p, 4), residual, sweeps.
+
+    The residual is in terms of what is allowed.
+    """
+    from carom.kernels.numba import sliding
+
+    rows = contacts if active is None else contacts.chosen(active)
+    lam = _into_cone(rows)
+    u, residual, iterations = sliding.accelerated_gauss_seidel(
+        rows.start,
+        rows.i,
+        rows.j,
+        rows.normal,
+        rows.sliding.arm,
+        b if active is None else b[active],
+        rows.sliding.mu,
+        world.inverse,
+        spread(target, contacts.bodies),
+        lam,
+        most,
+        world._relative(),
+        world.pile.iterations,
+    )
+    if active is not None:
+        full = np.zeros((len(contacts.gap), 4))
+        full[active] = lam
+        lam = full
+    return u[: world.N], lam, residual, int(iterations)
+
+
+def _into_cone(rows) -> np.ndarray:
+    """(p, 4) the guess, its tangential part turned into the plane of contact."""
+    lam = rows.guess.copy()
+    n = rows.normal
+    lam[:, 0] = np.maximum(lam[:, 0], 0.0)
+    lam[:, 1:] -= np.einsum("ij,ij->i", lam[:, 1:], n)[:, None] * n
+    return lam
+
+
+def inverses(pile, bodies: int) -> np.ndarray:
+    """(bodies, 2) 1 / m and 1 / I, 0 for what no contact can move."""
+    found = np.zeros((bodies, 2))
+    found[: len(pile)] = np.stack([1.0 / pile.mass, 1.0 / pile.inertia], axis=1)
+    return found
+
+
+def surface_velocity(world, contacts, t, x) -> np.ndarray:
+    """(p, 3) [m/s] tangential velocity of walls and obstacles at the contacts, seen from i."""
+    c, n = contacts, contacts.normal
+    found = driven(world, c.i, c.j, np.minimum(c.source, 0), n, t, x)
+    return found - np.einsum("ij,ij->i", found, n)[:, None] * n
+
+
+def driven(world, i, j, wall, n, t, x) -> np.ndarray:
+    """(p, 3) [m/s] velocity of the surfaces of walls and obstacles at contacts, seen from i.
+
+    ``wall`` (p,) is -1 - w for wall w, and else 0; x (B, 3) are spheres and obstacles.
+    """
+    r, N, found = world.radii(t), world.N, np.zeros((len(i), 3))
+    there = wall < 0
+    if np.any(there):
+        which, a = -1 - wall[there], i[there]
+        point, velocity, spin = (s[which] for s in world.pile.walls.surfaces_at(t, world.dt))
+        away = world.cell.nearest_image(x[a] + r[a, None] * n[there] - point)
+        found[there] = velocity + np.cross(spin, away)
+    if not world.pile.walls.obstacles:
+        return found
+    velocity, spin = world.pile.walls.obstacles_surface_at(t, world.dt)
+    for body, sign in ((j, 1.0), (i, -1.0)):
+        these = ~there & (body >= N)
+        b = body[these]
+        away = -sign * r[b, None] * n[these]
+        found[these] += sign * (velocity[b - N] + np.cross(spin[b - N], away))
+    return found
