@@ -18,7 +18,12 @@ is for one contact, whose a_n = 1/m_i + 1/m_j and a_t = a_n + r_i^2/I_i + r_j^2/
 
 with D(x, s) the point nearest to x of the disc |x| <= s.  One sweep sets contact after contact to
 (5), which solves it exactly; sweeps are accelerated, ended locally and made in slabs as in
-projection.py, and for mu = 0 they are those.  The residual is what (5) lacks, a velocity,
+projection.py.  The law is no projection, and undamped sweeps can cycle: after the first window of
+sweeps, which are exact where contacts are few, a_n and a_t are taken larger by a part _DAMPING.
+How much momentum is good differs from pile to pile, so that its ceiling is lowered where the
+changes of a window of sweeps swing, and raised where they crawl.  (They crawl where contacts that
+stick hold each other against rows that cannot all be met: only once their stress, which grows by
+what is lacking, reaches the cone, one of them slips.)  The residual is what (5) lacks, a velocity,
 
     R_k = max( |min(w_n, a_n lam_n)|,  a_t |lam_t - D(lam_t - w_t / a_t, mu lam_n)| )         (6)
 
@@ -33,18 +38,21 @@ from carom.kernels.numba.projection import (
     _ELSEWHERE,
     _FUSED,
     _LOCAL,
-    _MOMENTUM,
     _PATIENCE,
     _PIECE,
     _RENEW,
     _ROUNDING,
     _SHARE,
     _STALL,
-    _START,
     _rows_of,
     _together,
     largest,
 )
+
+_DAMPING = 0.1  # part by which a_n and a_t are larger in a sweep: 0.05 to 0.3 do alike
+_WINDOW = 30  # sweeps between two looks at the ceiling of the momentum ...
+_CEILING, _LOWEST, _HIGHEST = 0.9, 0.5, 0.998  # ... which starts so, and stays within these
+_SWING, _CRAWL = 4.0, 0.3  # of the least change^2 of the window before: too much, too little of it
 
 
 @njit(cache=True, fastmath=_FUSED)
@@ -107,8 +115,8 @@ def _pushed(k, i, j, normal, arm, inverse, n, x, y, z, u):
 def _sweep_slab(
     begin, end, i_of, j_of, normal, arm, b, mu, inverse, step, beta, allowed, u, lam, before
 ):
-    """A sweep over contacts begin to end; returns the restart sum and how many were over."""
-    uphill, over = 0.0, 0
+    """A sweep over contacts begin to end; the restart sum, how many were over, and change^2."""
+    uphill, over, change2 = 0.0, 0, 0.0
     for row in range(begin, end):
         k = np.uint64(row)
         i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
@@ -124,19 +132,20 @@ def _sweep_slab(
         cn, cx, cy, cz = n - yn, x - yx, y - yy, z - yz
         an, at = 1.0 / step[k, 0], 1.0 / step[k, 1]
         uphill -= cn * (n - on) * an + (cx * (x - ox) + cy * (y - oy) + cz * (z - oz)) * at
-        slid = at * np.sqrt(cx * cx + cy * cy + cz * cz)
-        over += max(abs(cn) * an, slid) > allowed[k]
+        pushed2, slid2 = (an * cn) ** 2, at * at * (cx * cx + cy * cy + cz * cz)
+        change2 += pushed2 + slid2
+        over += max(pushed2, slid2) > allowed[k] * allowed[k]
         _pushed(k, i, j, normal, arm, inverse, cn, cx, cy, cz, u)
-    return uphill, over
+    return uphill, over, change2
 
 
 @njit(parallel=True, cache=True)
 def sweep(
     start, i_of, j_of, normal, arm, b, mu, inverse, step, beta, allowed, u, u_before, lam, before
 ):
-    """One accelerated sweep; returns the restart sum and how many contacts were over."""
+    """One accelerated sweep; the restart sum, how many contacts were over, and change^2."""
     slabs, bodies = start.shape[0] - 1, u.shape[0]
-    uphill, over = np.zeros(slabs), np.zeros(slabs, np.int64)
+    uphill, over, change2 = np.zeros(slabs), np.zeros(slabs, np.int64), np.zeros(slabs)
     if beta > 0.0:
         for piece in prange((bodies + _PIECE - 1) // _PIECE):
             for i in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
@@ -149,7 +158,7 @@ def sweep(
     for parity in range(3):
         for half in prange(_together(slabs, parity)):
             s = 2 * half + parity if parity < 2 else slabs - 1
-            uphill[s], over[s] = _sweep_slab(
+            uphill[s], over[s], change2[s] = _sweep_slab(
                 start[s],
                 start[s + 1],
                 i_of,
@@ -166,11 +175,12 @@ def sweep(
                 lam,
                 before,
             )
-    total, count = 0.0, 0
+    total, count, changed = 0.0, 0, 0.0
     for s in range(slabs):  # np.sum would be shared out among threads
         total += uphill[s]
         count += over[s]
-    return total, count
+        changed += change2[s]
+    return total, count, changed
 
 
 @njit(parallel=True, cache=True)
@@ -338,17 +348,19 @@ def accelerated_gauss_seidel(
     """
     rows = i_of.shape[0]
     step, allowed = steps_of(i_of, j_of, arm, inverse), np.empty(rows)
+    taken, damped = step, step / (1.0 + _DAMPING)
     u, u_before, before = free.copy(), free.copy(), lam.copy()
     push(start, i_of, j_of, normal, arm, inverse, lam, u)
-    theta, beta, done = _START, 0.0, 0
-    momentum, last, cold, few, look = _MOMENTUM, np.inf, False, _LOCAL * rows, _PATIENCE
+    theta, beta, ceiling, done, few = 1.0, 0.0, _CEILING, 0, _LOCAL * rows
+    look, worst, least, last = _WINDOW, 0.0, np.inf, np.inf  # change^2 in the window, and before
+    later, seen, cold = _PATIENCE, np.inf, False
     allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
     while done < iterations:
         if within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
             allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
             if within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
                 break
-        uphill, over = sweep(
+        uphill, over, change2 = sweep(
             start,
             i_of,
             j_of,
@@ -357,7 +369,7 @@ def accelerated_gauss_seidel(
             b,
             mu,
             inverse,
-            step,
+            taken,
             beta,
             allowed,
             u,
@@ -377,19 +389,25 @@ def accelerated_gauss_seidel(
             theta, beta = 1.0, 0.0
         else:
             following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * theta * theta))
-            theta, beta = following, min((theta - 1.0) / following, momentum)
+            theta, beta = following, min((theta - 1.0) / following, ceiling)
+        worst, least = max(worst, change2), min(least, change2)
         if done >= look:
-            look += _PATIENCE
-            worst = residual(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed)
-            if worst > _STALL * last and not cold:  # lam = 0 is a better guess than this one
+            look, taken = done + _WINDOW, damped
+            if worst > _SWING * last:
+                ceiling = max(_LOWEST, 1.0 - 2.0 * (1.0 - ceiling))
+            elif least > _CRAWL * last:
+                ceiling = min(_HIGHEST, 1.0 - 0.7 * (1.0 - ceiling))
+            worst, least, last = 0.0, np.inf, least
+        if done >= later:
+            later += _PATIENCE
+            now = residual(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed)
+            if now > _STALL * seen and not cold:  # lam = 0 is a better guess than this one
                 lam[:] = 0.0
                 before[:] = 0.0
                 u[:] = free
                 u_before[:] = free
-                theta, beta, momentum, last, cold = 1.0, 0.0, _MOMENTUM, np.inf, True
-            else:
-                momentum = 0.5 * (1.0 + momentum)
-                last = worst
+                theta, beta, ceiling, last, cold = 1.0, 0.0, _CEILING, np.inf, True
+            seen = now
     u[:] = free  # anew, so that no rounding of the sweeps is left in (3)
     push(start, i_of, j_of, normal, arm, inverse, lam, u)
     allow(i_of, j_of, arm, b, free, u, most, relative, allowed)

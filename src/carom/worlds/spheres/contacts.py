@@ -66,8 +66,11 @@ class Contacts:
 
     def ahead(self, dt: float) -> np.ndarray:
         """b (p, m) that keeps gaps open at the end of a step from here."""
-        b = self.gap[:, None] / dt
-        return b if self.sliding is None else np.concatenate([b, self.rate[:, 1:]], axis=1)
+        if self.sliding is None:
+            return self.gap[:, None] / dt
+        b = self.rate.copy()
+        b[:, 0] = self.sliding.ahead(self.gap, dt)
+        return b
 
     def bounced(self, before: np.ndarray, dt: float) -> np.ndarray:
         """b (p, m) of the impact law."""

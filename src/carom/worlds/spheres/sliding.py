@@ -33,12 +33,23 @@ class Sliding:
     """The tangential side of p contacts."""
 
     mu: float
+    spare: float  # [m] a gap so small is closed, see ``ahead``
     arm: np.ndarray  # (p, 2) [m], from the centres of i and j to the contact; 0 for a wall
     measure_surface: Callable  # gives (p, 3) [m/s] the tangential velocity of what is driven
 
     def chosen(self, active) -> "Sliding":
         """The contacts where ``active`` is True."""
         return replace(self, arm=self.arm[active])
+
+    def ahead(self, gap, dt: float) -> np.ndarray:
+        """(p,) the normal b that keeps gaps open at the end of a step, to within ``spare``.
+
+        A gap within it counts as closed, and stays what it is.  Sphere and walls of a corner that
+        stick are a rigid body: its gaps cannot be closed, nor overlaps be opened, each by a little
+        of its own.  The law of such a step has an answer that is far off, where the stress between
+        the contacts has grown until one of them slips, or none (mu >= 1 in a corner).
+        """
+        return (gap - np.clip(gap, -self.spare, self.spare)) / dt
 
     def relative(self, contacts, v, rate) -> np.ndarray:
         """(p, 4) relative velocities of (N, 6) velocities."""
@@ -85,6 +96,13 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
         full[active] = lam
         lam = full
     return u[: world.N], lam, residual, int(iterations)
+
+
+def kept(found, target):
+    """A projection without friction, to which the spin of ``target`` (N, 6) is added."""
+    point = np.concatenate([found.point, target[:, 3:]], axis=1)
+    lam = np.pad(found.multipliers[:, None], ((0, 0), (0, 3)))
+    return replace(found, point=point, multipliers=lam)
 
 
 def _into_cone(rows) -> np.ndarray:

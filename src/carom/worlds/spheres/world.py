@@ -353,6 +353,11 @@ class World:
         """The velocity nearest to ``target`` that obeys the law of the contacts, b (p, m)."""
         if contacts.sliding is None:
             return self._project(target, contacts, b[:, 0], active, most)
+        if self.pile.friction == 0.0:
+            return sliding.kept(
+                self._project(target[:, :3], contacts, b[:, 0], active, most), target
+            )
+        most = 0.5 * most  # the rest of the overlap is spare
         u, lam, residual, iterations = sliding.solved(self, target, contacts, b, active, most)
         left = residual * self.pile.tolerance
         return Projection(u, lam, left, iterations, _verdict(residual))
@@ -429,6 +434,7 @@ class World:
             guess = np.concatenate([guess[:, None], slid], axis=1)
             slides = sliding.Sliding(
                 self.pile.friction,
+                self._length() if self.pile.friction > 0.0 else 0.0,
                 np.append(r, 0.0)[np.stack([i, j], axis=1)],
                 lambda c: sliding.surface_velocity(self, c, t, x),
             )
