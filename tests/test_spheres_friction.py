@@ -417,3 +417,22 @@ def test_what_is_refused():
     for surface in ({"velocity": 1.0}, {"spin": (1.0, 0, 0)}, {"velocity": (np.nan, 0)}):
         with pytest.raises(errors.ShapeError, match="surface"):
             carom.Spheres([[0, 2.0]], 1.0, walls=[carom.Plane((0, 0), (0, 1), **surface)])
+
+
+@pytest.mark.parametrize("walls", ["still", "turning"])
+def test_what_the_certificate_leaves_open(walls):
+    """Restitution may gain energy, walls that turn do work, corrected positions hide the slip."""
+    drum = carom.spheres.Cylinder((0, 0), (0, 0, 1), 4.0, spin=1.0 if walls == "turning" else None)
+    x = carom.spheres.lattice((3, 3), R, spacing=1.1).position - 1.65
+    options = {"walls": [drum], "gravity": (0, -G), "friction": 0.5}
+    pile = carom.Spheres(x, R, **options)
+    found = carom.certify(carom.solve(pile, carom.Maury(), t1=0.5, dt=5e-3))
+    assert found["energy"].ok is (None if walls == "turning" else True)
+    assert found["slip"].ok is True
+    bounced = carom.certify(
+        carom.solve(pile.replaced(restitution=0.5), carom.Moreau(correct=True), t1=0.5, dt=5e-3)
+    )
+    assert bounced["energy"].ok is None
+    assert bounced["slip"].ok is None
+    one = carom.solve(pile, carom.Maury(), t1=5e-3, dt=5e-3, record=carom.Record(times=[5e-3]))
+    assert carom.certify(one).ok is not False

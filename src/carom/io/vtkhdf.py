@@ -274,7 +274,7 @@ def _contact_rows(table: ContactTable, kind: np.dtype) -> np.ndarray:
     rows = np.zeros(len(table), kind)
     rows["pair"], rows["impulse"] = table.pairs, table.impulse
     rows["normal"] = _wide(table.normal)
-    if "friction" in kind.names:
+    if kind == _SLIDING:
         rows["friction"] = _wide(table.friction)
     return rows
 

@@ -250,7 +250,7 @@ class _Run:
         restore(self, end.state)
         self.step, self.iterations, self.residual, self.overlap = self.first, 0, 0.0, 0.0
         self.world.rebuilds = 0
-        v = _with_spin(self.world.pile, self.state.v)
+        v: Any = _with_spin(self.world.pile, self.state.v)
         self.state = State(self.t0 + self.step * self.world.dt, self.state.q, v)
         nothing = self.world.contacts(self.state.t, self.state.q)
         self.last = nothing, np.zeros((len(nothing.gap), 1))
