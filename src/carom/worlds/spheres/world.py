@@ -434,7 +434,7 @@ class World:
             guess = np.concatenate([guess[:, None], slid], axis=1)
             slides = sliding.Sliding(
                 self.pile.friction,
-                self._length() if self.pile.friction > 0.0 else 0.0,
+                0.5 * self._length() if self.pile.friction > 0.0 else 0.0,
                 np.append(r, 0.0)[np.stack([i, j], axis=1)],
                 lambda c: sliding.surface_velocity(self, c, t, x),
             )
