@@ -67,6 +67,7 @@ class Recording:
             "first": int(pieces.run.first),
             "gaps": pieces.p,
             "each": pieces.full,
+            "scheme": scheme_text(pieces.run.scheme),
             "run": uuid.uuid4().hex,
             "parts": _parts(pieces),
             "version": 1,
@@ -400,8 +401,10 @@ class RecordedSolution(Motion):
             self._count = records_of(h5)
             self.dt = float(h5.attrs["dt"])
             self.status: Any = getattr(Status, NAMES[int(h5["status"][()])])
-            self.stats = Stats(*(h5[f"stats_{name}"][()].item() for name in STATS))
-            text = _scheme(str(h5.attrs["scheme"]))
+            self.stats = Stats(*(_number(h5, f"stats_{name}") for name in STATS))
+            # not the attribute: HDF5 may read a damaged string of variable length for ever
+            named = self.settings.get("scheme")
+            text = _scheme(str(h5.attrs["scheme"]) if named is None else named)
             width = 2 * h5["q"].shape[1] + 4 * self.settings["gaps"]
         self.origin = Origin(text if scheme is None else scheme, system)
         if not self._count:
@@ -459,6 +462,11 @@ class RecordedSolution(Motion):
 
     def __repr__(self) -> str:
         return f"<RecordedSolution of {self.scheme}: {self._count} records in {self.path!r}>"
+
+
+def _number(h5, name):
+    """Of a file; 0 where it is older than the number."""
+    return h5[name][()].item() if name in h5 else 0
 
 
 def _scheme(text: str) -> Any:
