@@ -103,6 +103,7 @@ def ball(mu, e, inertia):
 
 @pytest.mark.parametrize("inertia", [0.4, 0.5], ids=["ball", "disc"])
 @pytest.mark.parametrize(("height", "e"), [(1.0, 0.0), (1.5, 0.6)], ids=["rolls", "bounces"])
+@pytest.mark.slow
 def test_it_rolls_in_the_end(inertia, height, e):
     """(v0 - I w0) / (1 + I), bouncing or not; angular momentum about the contact is kept."""
     for scheme in (carom.Moreau(), carom.Maury()):
@@ -137,6 +138,7 @@ def in_space(mu, e=0.0, turn=0.0):
     )
 
 
+@pytest.mark.slow
 def test_in_space_it_slides_straight_whatever_the_frame():
     far = 5.0 / (2 * 0.3 * G) / np.sqrt(5.0)
     found = []
@@ -337,6 +339,7 @@ def test_a_joint_pulls_with_its_weight():
     np.testing.assert_allclose(sol.q[-1], [0.0, -1.0], atol=1e-14)
 
 
+@pytest.mark.slow
 def test_redundant_joints_and_an_impact():
     """The same joint three times, and a wall: as if it were there once."""
 

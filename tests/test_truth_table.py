@@ -50,6 +50,7 @@ def test_an_elastic_ball_that_loses_its_energy():
     assert certify(sol).verdict is Verdict.COARSE
 
 
+@pytest.mark.slow
 def test_a_bead_that_leaves_its_ring():
     sol = carom.solve(ring(), carom.Moreau(), [1.0, 0.0], [0.0, 10.0], t1=3.0, dt=1e-2)
     certificate = certify(sol)
@@ -58,6 +59,7 @@ def test_a_bead_that_leaves_its_ring():
     assert np.isfinite(certificate.error)
 
 
+@pytest.mark.slow
 def test_exact_impacts_at_any_spacing_of_the_records():
     """Between two walls, one of which moves: several impacts in each interval."""
     system = carom.System(
@@ -84,6 +86,7 @@ def test_a_wall_that_is_passed_between_two_records():
 
 
 @pytest.mark.parametrize("dt", [0.5, 5.0])
+@pytest.mark.slow
 def test_exact_data_at_any_spacing(dt):
     """An accumulation, and rest, between two records."""
     ball = carom.System(force=lambda t, q, v: -9.81 + 0 * q, gap=lambda t, q: q, restitution=0.8)

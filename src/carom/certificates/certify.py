@@ -84,8 +84,9 @@ def certify(
     arrays = _checked(system, sol.t, sol.q, sol.v, sol.impulse)
     if options.sparse_dt is None and _locates(sol.scheme) and not _full(sol):
         table, arrays = filled(system, sol.scheme, np.asarray(sol.impacts), *arrays)
-        arrays = with_impacts(system, table, *arrays)
-        options = options._replace(located=True)
+        threaded = with_impacts(system, table, *arrays)
+        if all(np.all(np.isfinite(a)) for a in threaded):  # not where the system is stiff
+            arrays, options = threaded, options._replace(located=True)
     return _certificate(system, arrays, q0, v0, options)
 
 
