@@ -1,7 +1,7 @@
 """The compiled loop: initial data, one step, and a piece of a run with its records."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -293,10 +293,12 @@ def advance_listed(run: Run, carry: Carry, shape: Shape, until, capacity: int):
         carry, _, r = loop
         return (carry.step < until) & (r < capacity) & (carry.status == Status.ok)
 
+    scheme: Any = run.scheme  # one that is dense
+
     def keep(loop):
         carry, rows, r = loop
         t1 = run.time(carry.step + 1)
-        new, report = run.scheme.portion(run.system, carry.state, t1)
+        new, report = scheme.portion(run.system, carry.state, t1)
         good = report.status == Status.ok
         done = good & (new.t >= t1)
         state = State(jnp.where(done, t1, new.t), new.q, new.v, new.memory)

@@ -445,7 +445,7 @@ class _Flow(eqx.Module):
 
     world: Any
     mode: Array
-    until: Array  # () times after this are taken as this: the next jump is not looked at
+    until: Any  # () times after this are taken as this: the next jump is not looked at
     d: int
 
     def split(self, y):

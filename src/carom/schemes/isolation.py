@@ -19,6 +19,7 @@ with b_0 > r, b_15 < -r and a single change of sign in b holds one zero of p.
 """
 
 from math import comb
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -76,7 +77,7 @@ _COEFFICIENTS, _BERNSTEIN = _piecewise()
 _AT_CHECKS = chebyshev.chebvander(2 * _CHECKS - 1, DEGREE) @ _COEFFICIENTS  # (checks, 16)
 
 
-def dense(x: Array, rate: Array, h: Array) -> tuple[Array, Array]:
+def dense(x: Array, rate: Array, h: Array) -> tuple[Any, Any]:
     """(1) at POINTS: values and rates (m, n), from x and rate (4, n) at KNOTS."""
     return _A @ x + h * (_B @ rate), (_DA @ x) / h + _DB @ rate
 
