@@ -34,6 +34,7 @@ def load(name):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_import_has_no_side_effects(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    plt.close("all")  # of tests before it
     assert callable(load(path.stem).main)
     assert list(tmp_path.iterdir()) == []
     assert capsys.readouterr().out == ""
