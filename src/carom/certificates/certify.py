@@ -53,7 +53,7 @@ def certify(
     relative size of errors that have nothing to do with the step: rounding, or the tolerance of
     an integrator; None is the larger of 1e-12 and the ``rtol`` of the scheme.
 
-    A run of Spheres is checked by clauses of its own (carom/certify_spheres.py).
+    A run of Spheres is checked by clauses of its own (carom/certificates/spheres.py).
 
     Clauses that need every step are left open (``ok`` is None) where ``sol`` holds fewer records.
     For a motion from elsewhere see ``certify_arrays``.

@@ -104,7 +104,7 @@ def _phase(axis, q, v, first):
 
 
 def plot_energy(sol, axes=None, system=None):
-    """The energy, and below it where it comes from and goes to (carom.energy); two Axes.
+    """The energy, and below it where it comes from and goes to (carom.results.energy); two Axes.
 
     ``system`` is needed where the solution does not carry it.
     """

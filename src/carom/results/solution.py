@@ -171,7 +171,7 @@ class Motion:
         return plot(self, axes, kind, **options)
 
     def energy_budget(self, system=None):
-        """Energy, work and loss at the records (carom.energy.Budget)."""
+        """Energy, work and loss at the records (carom.results.energy.Budget)."""
         from carom.results.energy import energy_budget
 
         return energy_budget(self, system)

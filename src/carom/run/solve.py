@@ -429,7 +429,7 @@ def _padded(values: np.ndarray, capacity: int) -> Array:
 
 
 class _InMemory:
-    """Keeps the records of a run; what a carom.netcdf.Recording does in a file."""
+    """Keeps the records of a run; what a carom.io.netcdf.Recording does in a file."""
 
     def __init__(self, pieces):
         self.at, self.count = np.empty(pieces.total), 0

@@ -125,7 +125,7 @@ def _begun(world, scheme, t0, first, before, steps, at, record) -> "_Run":
 
 
 class _InMemory:
-    """Keeps the records of a run; what a carom.vtkhdf.Recording does in a file."""
+    """Keeps the records of a run; what a carom.io.vtkhdf.Recording does in a file."""
 
     def __init__(self):
         self.frames, self.last_step = [], -1
