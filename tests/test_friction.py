@@ -234,16 +234,17 @@ def test_the_law_from_its_definition(p, m, d):
     solve = jax.jit(
         lambda H, b, mu: coulomb(metric_of(None), jnp.zeros(d), H, b, mu, jnp.ones(p, bool))
     )
-    rng = np.random.default_rng(p)
+    rng, left = np.random.default_rng(p), 0
     for _ in range(200):
         H, b, mu = random_contacts(rng, p, m, d, [0.0, 0.2, 0.5, 1.0])
         found = solve(H, b, mu)
-        if found.status == carom.Status.unconverged:
-            assert found.residual > 1e-9
+        if found.status == carom.Status.unconverged:  # said, and rare
+            left += 1
             continue
         u, r = b + H @ found.point, np.asarray(found.multipliers)
         np.testing.assert_allclose(found.point, np.einsum("iad,ia->d", H, r), atol=1e-10)
         assert faults(u, r, mu) < 1e-9 * (1 + np.max(np.abs(r))) ** 2
+    assert left <= 2
 
 
 def socp(H, b, mu):
@@ -285,8 +286,8 @@ def test_it_is_the_projection_with_its_own_shift():
 
 
 @pytest.mark.slow
-def test_no_energy_is_gained_with_one_restitution():
-    """At impacts of several contacts with one e and friction, over random masses and rows."""
+def test_no_energy_is_gained_without_restitution():
+    """At impacts of several contacts with friction and e = 0, over random masses and rows."""
     rng = np.random.default_rng(5)
 
     @jax.jit
@@ -294,15 +295,17 @@ def test_no_energy_is_gained_with_one_restitution():
         b = (e * H[:, 0] @ v)[:, None] * jnp.array([1.0, 0.0, 0.0])
         return coulomb(metric_of(M), v, H, b, mu, jnp.ones(3, bool))
 
-    worst = -np.inf
+    worst, solved = -np.inf, 0
     for _ in range(200):
         L, H, v = rng.normal(size=(6, 6)), rng.normal(size=(3, 3, 6)), rng.normal(size=6)
         M = L @ L.T + 0.3 * np.eye(6)
         found = struck(M, H, v, 0.0, rng.choice([0.1, 0.5], size=3))
         if found.status == carom.Status.ok:
+            solved += 1
             after, before = found.point @ M @ found.point, v @ M @ v
             worst = max(worst, (after - before) / before)
     assert worst < 1e-12
+    assert solved >= 195
 
 
 # Joints.
