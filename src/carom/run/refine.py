@@ -14,7 +14,7 @@ from carom.schemes.scheme import Scheme
 from carom.worlds.system.system import System
 
 _RECENT = 3  # differences that an estimate looks at, for one alone may be small by luck
-_SAFETY = 2.0  # with this, it held in 98 of 100 refinements (tests/test_refine.py prints them)
+_SAFETY = 2.0  # with this, it held in 98 of 100 refinements (tests/run/test_refine.py prints them)
 _CONVERGES = 0.5  # the least observed order that is called convergence
 _ROUNDING = 1e-11  # differences below this, relative to |q|, say nothing about an order
 

@@ -1,6 +1,6 @@
 """Refinement: orders, estimates against exact motions, and when it says that it does not know.
 
-``python tests/test_refine.py`` prints how often the estimate holds, as docs/certificate.md says.
+``python tests/run/test_refine.py`` prints how often the estimate holds (docs/certificate.md).
 """
 
 import math

@@ -24,7 +24,7 @@ from carom.errors import CaromError
 from carom.pictures import view
 from carom.run import solve
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 BALL = """
 model = "bouncing_ball"
 scheme = "Moreau"

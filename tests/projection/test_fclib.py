@@ -12,7 +12,7 @@ import carom
 import piles
 from carom.fclib import Problem, load
 
-FOLDER = Path(os.environ.get("CAROM_FCLIB", Path(__file__).parents[2] / "shared" / "fclib"))
+FOLDER = Path(os.environ.get("CAROM_FCLIB", Path(__file__).parents[3] / "shared" / "fclib"))
 OTHERS = sorted(FOLDER.glob("*.npz"))
 needs_folder = pytest.mark.skipif(not OTHERS, reason=f"no problems in {FOLDER}; set CAROM_FCLIB")
 

@@ -420,7 +420,7 @@ def test_hopper_and_drum_start():
 )
 def test_examples(name, options, tmp_path):
     """Each of the three examples, smaller: no overlap beyond the tolerance, and a picture."""
-    path = Path(__file__).parent.parent / "examples" / f"spheres_{name}.py"
+    path = Path(__file__).parents[2] / "examples" / f"spheres_{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
