@@ -55,6 +55,17 @@ def test_every_impact_is_in_the_table():
     np.testing.assert_allclose(tables[1].time[1:60], times, atol=1e-11)
 
 
+@pytest.mark.parametrize("after", [1e-5, 1e-7, 1e-10, 1e-13])
+def test_an_impact_just_before_a_record(after):
+    """The step to it was stretched to the record, and the wall entered as far."""
+    ball = carom.System(force=falling, gap=Table(jnp.zeros(())), restitution=0.9)
+    flight = np.sqrt(2.0)
+    dt = flight + after
+    sol = carom.solve(ball, SCHEME, [1.0], [0.0], t1=28 * dt, dt=dt)
+    assert sol.impacts.time[0] == pytest.approx(flight, abs=1e-13)
+    assert sol.v[1, 0] == pytest.approx(0.9 * flight - after, abs=1e-12)
+
+
 @pytest.mark.slow
 def test_states_between_records():
     """sol.at and Record(times=) where the records are 20 apart, against fine records."""

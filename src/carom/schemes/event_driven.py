@@ -176,7 +176,9 @@ class EventDriven(Scheme):
         wanted = jnp.minimum(jnp.minimum(s.h, s.cut), longest)
         shortest = _SHORTEST * (jnp.abs(s.t) + jnp.abs(t1))
         wanted = jax.lax.stop_gradient(jnp.maximum(wanted, shortest))
-        last = s.t + 1.0001 * wanted >= stop
+        # stretched a little to the stop, but not past what cut it: that may be just before the stop
+        stretch = jnp.where(s.cut < jnp.minimum(s.h, longest), 1.0, 1.0001)
+        last = s.t + stretch * wanted >= stop
         h = jnp.where(last, stop - s.t, wanted)
         t_end = jnp.where(last, stop, s.t + h)
         tiny = h <= shortest
@@ -255,7 +257,9 @@ class EventDriven(Scheme):
 
         w = contacts.velocity(v)
         slope = jnp.where(s.mode, f[-1] - f[-2], w)
-        near = (2.0 * slack + 8.0 * _EPS * (jnp.abs(t) + h) * jnp.abs(w)) * 2.0**s.tries
+        near = 2.0 * slack + 8.0 * _EPS * (jnp.abs(t) + h) * jnp.abs(w)
+        # what rounding keeps from being met is met less closely, within the tolerance
+        near = jnp.minimum(near * 2.0**s.tries, jnp.maximum(near, jnp.where(s.mode, jnp.inf, wide)))
         least = jnp.where(s.mode | (s.tries > 8), 0.0, _SAME * _speed(contacts, v))
         sinking = (slope < -least) | (s.mode & (f[-1] <= 0.0)) | (s.tries > 30)
         ending = (f[-1] <= near) & ((f[-1] >= -near) | tiny) & sinking
