@@ -77,6 +77,28 @@ def test_a_fast_one_elsewhere_loosens_nothing():
         assert np.max(np.abs(sol.v[:, :6])) < 5e-3 * 9.81 * dt
 
 
+@pytest.mark.slow
+def test_what_the_residual_of_velocities_costs():
+    """10,000 settled: at most a tenth more sweeps than for the overlap alone, at the usual dt."""
+    box = carom.spheres.Box((0, 0, 0), (0.63, 0.63, np.inf))
+    pile = carom.spheres.lattice(
+        (28, 28, 13), 0.01, spacing=0.022, jitter=8e-4, walls=[box], gravity=(0, 0, -9.81)
+    ).replaced(tolerance=1e-4)
+    dt, scheme = 2e-3, carom.Maury()
+
+    def moved(state, steps, relative=None):
+        world, sweeps = World(pile, dt), 0
+        if relative is not None:
+            world._relative = lambda: relative
+        for _ in range(steps):
+            state, report = scheme.step(world, state, dt)
+            sweeps += report.iterations
+        return state, sweeps
+
+    settled, _ = moved(scheme.start(World(pile, dt), 0.0, pile.position, pile.velocity, dt), 400)
+    assert moved(settled, 20)[1] <= 1.1 * moved(settled, 20, 1e30)[1]
+
+
 # ---- touching means touching --------------------------------------------------------------------
 
 

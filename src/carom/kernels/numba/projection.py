@@ -53,7 +53,8 @@ _PATIENCE = 250  # sweeps between two looks at the progress ...
 _STALL = 0.7  # ... which must have brought the residual down by this factor
 _ELSEWHERE = 1e-6  # of the largest change of a velocity: a far echo of it need not be resolved
 _ROUNDING = 16 * np.finfo(float).eps  # of the velocities that make up a w_k
-_RENEW = 8  # sweeps between two evaluations of (4); at first there are none between
+_RENEW = 8  # sweeps between two evaluations of (4), but for the first ones
+_TURNS = 8  # of the local end, which changes u and with it (4)
 _FUSED = {"contract"}  # a multiplication and an addition in one instruction
 _PIECE = 8192  # rows or bodies in a piece of a parallel loop: fixed, so that nothing varies
 
@@ -194,16 +195,19 @@ def allow(i_of, j_of, b, free, u, most, relative, allowed):
     pieces = (bodies + _PIECE - 1) // _PIECE
     worst = np.zeros(max(pieces, 1))
     for piece in prange(pieces):
-        for i in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
+        most_here = 0.0
+        for body in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
+            i = np.uint64(body)
             x, y, z = u[i, 0] - free[i, 0], u[i, 1] - free[i, 1], u[i, 2] - free[i, 2]
             change[i] = np.sqrt(x * x + y * y + z * z)
             size[i] = np.sqrt(u[i, 0] ** 2 + u[i, 1] ** 2 + u[i, 2] ** 2)
-            if change[i] > worst[piece]:
-                worst[piece] = change[i]
+            most_here = max(most_here, change[i])
+        worst[piece] = most_here
     least = _ELSEWHERE * largest(worst)
     for piece in prange((rows + _PIECE - 1) // _PIECE):
-        for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
-            i, j = i_of[k], j_of[k]
+        for row in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
+            k = np.uint64(row)
+            i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
             rounding = _ROUNDING * (size[i] + size[j] + abs(b[k]))
             allowed[k] = min(most, relative * max(change[i], change[j], least)) + rounding
 
@@ -349,11 +353,16 @@ def accelerated_gauss_seidel(
         done += 1
         if uphill != uphill:  # nan
             break
-        if done <= _RENEW or done % _RENEW == 0:
-            allow(i_of, j_of, b, free, u, most, relative, allowed)
         if over <= few:
-            made = finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed, rows)
-            done, few = done + (made + rows - 1) // rows, 0.25 * few
+            few *= 0.25
+            for _ in range(_TURNS):
+                made = finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed, rows)
+                done += (made + rows - 1) // rows
+                allow(i_of, j_of, b, free, u, most, relative, allowed)
+                if made >= rows or within(i_of, j_of, normal, b, step, u, lam, allowed):
+                    break
+        elif done % _RENEW == 0 or done in (1, 2, 4):
+            allow(i_of, j_of, b, free, u, most, relative, allowed)
         if uphill > 0.0:
             theta, beta = 1.0, 0.0
         else:

@@ -65,6 +65,8 @@ def _image(m, kind, data, x, y, z, period, inverse):
 
     NaN where there is none: in a direction that does not repeat, or that the panel spans.
     """
+    if kind == PLANE or period[0] + period[1] + period[2] == 0.0:
+        return x, y, z
     return (
         _beside(m % 3, kind, data, 0, x, period, inverse),
         _beside(m // 3 % 3, kind, data, 1, y, period, inverse),
@@ -75,7 +77,7 @@ def _image(m, kind, data, x, y, z, period, inverse):
 @njit(cache=True)
 def _beside(which, kind, data, d, x, period, inverse):
     """Coordinate d of an image: nearest to the middle of the wall (0), one period on (1, 2)."""
-    if kind == PLANE or (which == 0 and period[d] == 0.0):
+    if which == 0 and period[d] == 0.0:
         return x
     middle, extent = data[d], 0.0
     if kind == PANEL:
@@ -111,6 +113,15 @@ def _facing_wall(kind, data, x, y, z, n, period, inverse):
 
 
 @njit(cache=True)
+def _far(i, w, x, r, reach, kinds, data):
+    """Whether wall w is a plane out of reach: most are, and this much is compiled in place."""
+    off = 0.0
+    for d in range(3):
+        off += (x[i, d] - data[w, d]) * data[w, 3 + d]
+    return kinds[w] == PLANE and off - r[i] > reach[i]
+
+
+@njit(cache=True)
 def _meets(i, w, image, x, r, reach, whole, period, inverse, kinds, data):
     """Whether an image of sphere i has a row with wall w."""
     px, py, pz = _image(image, kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse)
@@ -119,17 +130,23 @@ def _meets(i, w, image, x, r, reach, whole, period, inverse, kinds, data):
         return False
     if kinds[w] != PANEL or whole[i]:
         return True
+    point = px + distance * nx, py + distance * ny, pz + distance * nz
+    return not _goes_on(w, point, distance, x[i], _SEAM * r[i], period, inverse, kinds, data)
+
+
+@njit(cache=True)
+def _goes_on(w, point, distance, x, seam, period, inverse, kinds, data):
+    """Whether another panel meets w at this point of it and comes nearer to x."""
     nearer = distance * (1.0 - 1e-12)
-    px, py, pz = px + distance * nx, py + distance * ny, pz + distance * nz
     for other in range(kinds.shape[0]):
         if other == w or kinds[other] != PANEL:
             continue
-        away = _nearest_wall(PANEL, data[other], px, py, pz, period, inverse)
-        if away <= _SEAM * r[i] and nearer > _nearest_wall(
-            PANEL, data[other], x[i, 0], x[i, 1], x[i, 2], period, inverse
+        away = _nearest_wall(PANEL, data[other], point[0], point[1], point[2], period, inverse)
+        if away <= seam and nearer > _nearest_wall(
+            PANEL, data[other], x[0], x[1], x[2], period, inverse
         ):
-            return False
-    return True
+            return True
+    return False
 
 
 @njit(parallel=True, cache=True)
@@ -194,6 +211,8 @@ def count_rows(
         for m in range(body_start[s], body_start[s + 1]):
             i = body_of[m]
             for w in range(kinds.shape[0]):
+                if _far(i, w, x, r, reach, kinds, data):
+                    continue
                 for n in range(_images(kinds[w], period)):
                     found += _meets(i, w, n, x, r, reach, whole, period, inverse, kinds, data)
         start[s + 1] = found
@@ -246,6 +265,8 @@ def fill_rows(
         for m in range(body_start[s], body_start[s + 1]):
             i = body_of[m]
             for w in range(kinds.shape[0]):
+                if _far(i, w, x, r, reach, kinds, data):
+                    continue
                 for n in range(_images(kinds[w], period)):
                     if _meets(i, w, n, x, r, reach, whole, period, inverse, kinds, data):
                         p = _image(n, kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse)

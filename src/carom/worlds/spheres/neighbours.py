@@ -10,7 +10,7 @@ from carom.errors import ShapeError
 _SLABS = 64  # at most; pieces of space that are swept side by side
 _STEPS = (8.0, 4.0, 2.0, 1.25)  # that a list should serve
 _FAST = 0.4  # smallest radii: a body that goes further in these steps is fast
-_LEAST = 0.25  # smallest radii: the margin of a body at rest
+_LEAST = 0.35  # smallest radii: the margin of a body at rest
 _PAIRS = 4  # for each body, that fast bodies may add to a list
 _WIDE = 2.0  # times what 99 in 100 bodies reach: beyond it, a body is in no slab
 _SLAB_BODIES = 32  # at least, on average: below this a slab is not worth its bookkeeping
