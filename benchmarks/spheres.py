@@ -120,7 +120,7 @@ def residual(quick):
         for relative in (None, 1e30):
             again = Stepper(pile(N, tolerance, poured.state.q, poured.state.v))
             if relative is not None:
-                again.world._relative = lambda: relative
+                again.world._relative = lambda value=relative: value
             again.run(3)
             told.append(again.run(20))
         (cpu, _, sweeps, _), (cpu_alone, _, sweeps_alone, _) = told
