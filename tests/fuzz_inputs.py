@@ -3,8 +3,8 @@
     python tests/fuzz_inputs.py SEED COUNT [KIND]
 
 prints, for each kind of input, how many were taken and how many refused, and every case that did
-neither.  Result files are opened in a forked process, for a damaged file may take the HDF5 library
-down with it.
+neither.  Cases run in forked processes: a damaged file may take the HDF5 library down with it, and
+what hangs in compiled code hears no signal but the last.
 """
 
 import collections
@@ -17,6 +17,7 @@ import signal
 import struct
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -28,7 +29,8 @@ from carom.app import runfile
 from carom.spheres import Box, Cylinder, Obstacles, Panel, Plane, Shell
 from carom.worlds.spheres.walls import Walls
 
-SECONDS = 20  # that one case may take
+SECONDS = 20  # that one case may take; twice as many, and its process is ended
+TOGETHER = 200  # cases in a process
 SCHEMES = (carom.Maury(), carom.Moreau(), carom.PaoliSchatzman(), carom.Moreau(implicit=True))
 
 
@@ -293,24 +295,36 @@ def tried(kind, seed, folder) -> tuple[str, str]:
 
 
 def forked(kind, seeds, folder, report):
-    """Some cases in a process of their own; the one it died of, or None."""
-    child = os.fork()
-    if child == 0:
-        with open(folder / "log", "w") as log:
-            for seed in seeds:
-                print(json.dumps([seed, "died", ""]), file=log, flush=True)
-                print(json.dumps([seed, *tried(kind, seed, folder)]), file=log, flush=True)
-        os._exit(0)
-    os.waitpid(child, 0)
-    last = {}
-    for line in (folder / "log").read_text().splitlines():
-        seed, *found = json.loads(line)
-        last[seed] = found
-    for seed, found in last.items():
-        report(kind, seed, *found)
-    rest = [seed for seed in seeds if seed not in last]
-    if rest:
-        forked(kind, rest, folder, report)
+    """The cases, some at a time in a process of their own."""
+    path = folder / "log"
+    while seeds:
+        path.write_text("")
+        child = os.fork()
+        if child == 0:
+            with open(path, "w") as log:
+                for seed in seeds[:TOGETHER]:
+                    print(json.dumps([seed, "died", ""]), file=log, flush=True)
+                    print(json.dumps([seed, *tried(kind, seed, folder)]), file=log, flush=True)
+            os._exit(0)
+        hung = watched(child, path)
+        ends = {}
+        for line in path.read_text().splitlines():
+            seed, *found = json.loads(line)
+            ends[seed] = found
+        for seed, (end, what) in ends.items():
+            report(kind, seed, "hung" if end == "died" and hung else end, what)
+        seeds = seeds[max(len(ends), 1) :]
+
+
+def watched(child, log) -> bool:
+    """Wait for a process; end it, and say so, once it has written nothing for too long."""
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.time() - log.stat().st_mtime > 2 * SECONDS:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def fuzz(seed: int, count: int, kinds=tuple(KINDS)) -> dict:
@@ -327,14 +341,10 @@ def fuzz(seed: int, count: int, kinds=tuple(KINDS)) -> dict:
 
     try:
         for kind in kinds:
-            seeds = range(seed, seed + round(count * KINDS[kind][1] / total))
             if kind == "result_file":
                 FILES.update(originals(folder))
-                for first in range(0, len(seeds), 200):
-                    forked(kind, list(seeds[first : first + 200]), folder, report)
-            else:
-                for number in seeds:
-                    report(kind, number, *tried(kind, number, folder))
+            seeds = range(seed, seed + round(count * KINDS[kind][1] / total))
+            forked(kind, list(seeds), folder, report)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return {"ends": {kind: dict(found) for kind, found in ends.items()}, "wrong": wrong}
