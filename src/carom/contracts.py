@@ -35,10 +35,6 @@ class Law(Protocol):
         """m."""
         ...
 
-    def kept(self, lam: Any) -> Any:
-        """What a contact remembers of the impulses lam (p, m); None: nothing."""
-        ...
-
     def shift(self, rate: Any, before: Any) -> Any:
         """b (p, m) of the impact law, from the rate and the relative velocity before it."""
         ...
@@ -62,6 +58,10 @@ class Contacts(Protocol):
 
     def velocity(self, v: Any) -> Any:
         """(p, m) relative velocity, normal first; negative means approaching."""
+        ...
+
+    def kept(self, lam: Any) -> Any:
+        """What the next step starts from, after the impulses lam (p, m); None: nothing."""
         ...
 
     def closed(self) -> Any:
@@ -106,7 +106,7 @@ class World(Protocol):
         """q after moving with the velocity u for h: q + h u, or a rotation."""
         ...
 
-    def contacts(self, t: Any, q: Any) -> Any:
+    def contacts(self, t: Any, q: Any, memory: Any = None) -> Any:
         """The gaps at (t, q), at least those that are closed."""
         ...
 
@@ -115,7 +115,10 @@ class World(Protocol):
         ...
 
     def memory(self, t: Any, q: Any) -> Any:
-        """What contacts remember at the start of a run; None: nothing."""
+        """What changes from step to step beside q and v, at the start of a run; None: nothing.
+
+        A tree of arrays.  It is the only place for it: a world is fixed during a run.
+        """
         ...
 
     def keep_open(self, metric: Any, t: Any, q: Any, free: Any, dt: Any, memory: Any) -> Any:
@@ -123,7 +126,7 @@ class World(Protocol):
         ...
 
     def fixed_point(self, phi: Any, guess: Any, *, iterate: bool, newton: bool) -> Any:
-        """Solve x = phi(x).point."""
+        """Solve x = phi(x).point; with memory=, x = phi(x, memory).point, as it likes."""
         ...
 
     def if_any(self, where: Any, yes: Any, no: Any) -> Any:

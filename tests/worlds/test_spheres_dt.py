@@ -143,8 +143,8 @@ def rows_of_a_step(pile, dt):
     for _ in range(6):
         state, report = scheme.step(world, state, dt)
         assert report.status is carom.Status.ok
-        rebuilds.append(world.rebuilds)
-    return len(report.contacts.gap), len(world._pairs.second), rebuilds[-1]
+        rebuilds.append(int(state.memory.rebuilds))
+    return len(report.contacts.gap), len(state.memory.pairs.second), rebuilds[-1]
 
 
 def test_one_fast_sphere_does_not_slow_the_others():

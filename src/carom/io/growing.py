@@ -306,6 +306,8 @@ class GrowingFile:
         """The beginning of one row."""
         chunk, inside = divmod(row, self.columns[name].chunk)
         column = self.columns[name]
+        if len(data) > column.row_bytes:
+            raise OSError(f"{len(data)} bytes in a row of {column.row_bytes} of {name}")
         self.put(self._chunk(column, chunk) + inside * column.row_bytes, data)
 
     def _chunk(self, column, k):

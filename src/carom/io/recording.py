@@ -100,6 +100,15 @@ def check_same(path, before: dict[str, str], now: dict[str, str]) -> None:
         )
 
 
+def check_version(path, found: int, wanted: int) -> None:
+    """Refuse to go on with a file of another version; its records can be read."""
+    if found != wanted:
+        raise RecordError(
+            f"{os.fspath(path)!r} is of version {found}, and this carom goes on with files of "
+            f"version {wanted}: start anew in another file"
+        )
+
+
 def lost_end(path: str) -> int | None:
     """The size of a file that is shorter than it says, made as long again by zeros; or None."""
     with open(path, "rb") as raw:

@@ -14,7 +14,6 @@ A record is written as soon as it is made, and counted last (growing.py): a run 
 leaves a file with all records before, and memory does not grow with their number.
 """
 
-import io
 import json
 import os
 import zlib
@@ -24,11 +23,13 @@ from typing import Any
 import h5py
 import numpy as np
 
+from carom.dump import arrays_of
 from carom.errors import RecordError
 from carom.io.growing import Column, GrowingFile, create
 from carom.io.recording import (
     SLOT_HEAD,
     check_same,
+    check_version,
     hashes,
     lost_end,
     newest,
@@ -38,7 +39,6 @@ from carom.io.recording import (
 )
 from carom.schemes.named import scheme_of_text
 from carom.status import NAMES, Status, name_of
-from carom.worlds.spheres import checkpoint
 from carom.worlds.spheres import walls as wall_kinds
 from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.neighbours import Cell
@@ -87,20 +87,19 @@ class Recording:
         self.count, self.contacts, self.last_step = 0, 0, -1
 
     @staticmethod
-    def start(
-        path, world, scheme, t0: float, first: int, steps: int, at, description: str
-    ) -> "Recording":
-        """A new file of the steps from ``first`` to ``steps`` after t0."""
-        layout = _Layout(world.pile, len(at))
+    def start(path, run, steps: int, description: str) -> "Recording":
+        """A new file of a run up to ``steps`` after t0."""
+        world, scheme, t0, at = run.world, run.scheme, run.t0, run.at
+        layout = _Layout(world.pile, len(at), run.room())
         parts = _parts(world, scheme, t0, steps, at)
         settings = {
             "scheme": str(scheme),
             "t0": t0,
             "dt": world.dt,
             "steps": steps,
-            "first": first,
+            "first": run.first,
             "parts": parts,
-            "version": 1,
+            "version": 2,
         }
         times = t0 + at * world.dt
         with said(path, "begin"):
@@ -110,13 +109,14 @@ class Recording:
     @staticmethod
     def resume(path, world, scheme, t0: float, steps: int, at) -> tuple["Recording", bytes]:
         """An old file of the same run, and the state it can go on from (empty: from the start)."""
-        layout = _Layout(world.pile, len(at))
         with read_from(path), open_file(path) as h5:
-            before = json.loads(h5["carom"].attrs["settings"])["parts"]
+            settings = json.loads(h5["carom"].attrs["settings"])
+            layout = _Layout(world.pile, len(at), h5["carom/checkpoint"].shape[1] - SLOT_HEAD)
             state, count = _newest(h5)
             rows = h5["carom/frames"][:count]
         now = _parts(world, scheme, t0, steps, at)
-        check_same(path, before, now)
+        check_version(path, settings["version"], 2)
+        check_same(path, settings["parts"], now)
         with said(path, "go on in"):
             recording = Recording(path, layout, world.dt)
         if count:
@@ -156,7 +156,7 @@ class Recording:
             )
 
     def _frame_row(self, frame, run, contacts, checksum):
-        stats = run.iterations, run.residual, run.world.rebuilds
+        stats = run.iterations, run.residual, run.state.memory.rebuilds
         sums = frame.work, frame.push, frame.overlap
         return np.array(
             [(frame.step, frame.t, *sums, self.contacts, contacts, *stats, checksum)], _FRAME
@@ -185,14 +185,13 @@ class Recording:
 class _Layout:
     """The columns of a file, from what is known before a run."""
 
-    def __init__(self, pile: Spheres, records: int):
+    def __init__(self, pile: Spheres, records: int, room: int):
+        """``room``: how long a checkpoint can be."""
         self.pile, self.n, self.N = pile, records, len(pile)
         self.W = len(pile.walls.at(pile.start)[0])
-        obstacles = len(pile.walls.obstacles_at(pile.start)[0])
         touching = self.N * (_TOUCHING + self.W)
         together = max(1, min(records, _CHUNK_BYTES // (24 * self.N)))  # records of a chunk
         rows, chunk = records * self.N, together * self.N
-        room = SLOT_HEAD + checkpoint.most_bytes(self.N, obstacles, touching, pile.spins)
         self.contact = _SLIDING if pile.spins else _CONTACT
         self.columns = [
             Column("VTKHDF/Points", _FLOAT, (3,), chunk, rows),
@@ -201,7 +200,7 @@ class _Layout:
                 for name, inner in (_SPINNING if pile.spins else _POINT_DATA).items()
             ),
             Column("carom/contacts", self.contact, (), max(4 * self.N, 1024), records * touching),
-            Column("carom/checkpoint", np.dtype("u1"), (room,), 1, 2),
+            Column("carom/checkpoint", np.dtype("u1"), (SLOT_HEAD + room,), 1, 2),
         ]
 
     def fill(self, h5, times, settings, description):
@@ -609,8 +608,7 @@ def _end(sol, file) -> SpheresEnd | None:
     state, settings = _newest(file.h5)[0], file.settings
     if not state:
         return None
-    with np.load(io.BytesIO(state)) as found:
-        return SpheresEnd(settings["t0"], int(found["counts"][0]), sol.dt, state)
+    return SpheresEnd(settings["t0"], int(arrays_of(state)["step"]), sol.dt, state)
 
 
 _READ = {

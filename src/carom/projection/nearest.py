@@ -24,6 +24,7 @@ class Nearest(eqx.Module):
     iterations: Array
     status: Status
     contacts: Any  # at P_K(W)
+    memory: Any = None  # what the next step starts from
 
 
 def nearest(

@@ -79,7 +79,7 @@ class Maury(Scheme):
             lambda: world.project(metric, free, contacts, b, pushed),
             lambda: moved,
         )
-        memory = contacts.law.kept(left.multipliers)
+        memory = contacts.kept(left.multipliers)
         return State(t + dt, q1, left.point, memory), Report(
             impulse=left.multipliers,
             before=before,

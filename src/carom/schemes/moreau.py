@@ -55,11 +55,11 @@ class Moreau(Scheme):
     jointed: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
-        return State(t, q, v)
+        return State(t, q, v, world.memory(t, q))
 
     def step(self, world, state, dt):
         t1, q1, v = state.t + dt, world.moved(state.q, state.v, dt), state.v  # (1)
-        metric, contacts = world.metric(q1), world.contacts(t1, q1)
+        metric, contacts = world.metric(q1), world.contacts(t1, q1, state.memory)
         closed, before = contacts.closed(), contacts.velocity(v)
         b = contacts.bounced(before, dt)
 
@@ -81,19 +81,22 @@ class Moreau(Scheme):
             status=first_failure(status, solved.status),
             contacts=contacts,
         )
+        memory = contacts.kept(found.multipliers)
         if self.correct:
-            q1, report = _corrected(world, metric, t1, q1, dt * found.point, report)
-        return State(t1, q1, found.point), report
+            q1, report, memory = _corrected(world, metric, t1, q1, dt * found.point, report, memory)
+        return State(t1, q1, found.point, memory), report
 
 
-def _corrected(world, metric, t, q, leaving, report):
+def _corrected(world, metric, t, q, leaving, report, memory):
     """(6)"""
-    P = world.nearest(metric, t, q, tolerance=_TOLERANCE, iterations=_TURNS, leaving=leaving)
+    how = {"tolerance": _TOLERANCE, "iterations": _TURNS, "leaving": leaving, "memory": memory}
+    P = world.nearest(metric, t, q, **how)
     far, inside = (world.xp.max(world.xp.abs(x), initial=0.0) for x in (P.shift, _INSIDE * q))
     part = 1.0 - inside / world.xp.maximum(far, inside + _TINY)
-    return world.moved(q, P.shift, part), replace(
+    report = replace(
         report,
         residual=world.xp.maximum(report.residual, P.residual),
         iterations=report.iterations + P.iterations,
         status=first_failure(report.status, P.status),
     )
+    return world.moved(q, P.shift, part), report, P.memory

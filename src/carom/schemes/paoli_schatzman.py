@@ -46,10 +46,10 @@ class PaoliSchatzman(Scheme):
     jointed: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
-        metric, contacts = world.metric(q), world.contacts(t, q)
+        metric, contacts = world.metric(q), world.contacts(t, q, world.memory(t, q))
         half = v + 0.5 * dt * metric.solve(world.forces(t, q, v))
         kept = world.project(metric, half, contacts, contacts.rate, contacts.closed())
-        return State(t, q, kept.point)
+        return State(t, q, kept.point, contacts.kept(kept.multipliers))
 
     def step(self, world, state, dt):
         e, v = world.common_restitution(), state.v
@@ -57,7 +57,7 @@ class PaoliSchatzman(Scheme):
         t_mean = t1 + dt * (1.0 - e) / (1.0 + e)
         metric = world.metric(q1)
 
-        def velocity(v1):
+        def velocity(v1, memory=state.memory):
             F = metric.solve(world.forces(t1, q1, 0.5 * (v1 + v)))  # (4)
             W = q1 + ((1.0 - e) * dt * v + dt**2 * F) / (1.0 + e)  # (1)
             P = world.nearest(
@@ -67,19 +67,21 @@ class PaoliSchatzman(Scheme):
                 tolerance=self.tolerance,
                 iterations=self.iterations,
                 geodesics=self.geodesics,
+                memory=memory,
             )
             v1 = v + dt * F + (1.0 + e) * P.shift / dt  # (2)
             impulse = (1.0 + e) * P.lam / dt
-            return _Velocity(v1, impulse, P.residual, P.iterations, P.status, P.contacts)
+            return _Velocity(v1, impulse, P.residual, P.iterations, P.status, P.contacts, P.memory)
 
         def noise(found):  # a residual of P_K, in the velocity that (2) makes of it
             known = found.residual + _ROUNDING * (found.iterations > 0)
             return (1.0 + e) * known * world.xp.max(world.xp.abs(q1)) / dt
 
         iterate = world.force_uses_velocity(q1)
-        solved = world.fixed_point(velocity, v, iterate=iterate, newton=self.newton, noise=noise)
+        how = {"newton": self.newton, "noise": noise, "memory": state.memory}
+        solved = world.fixed_point(velocity, v, iterate=iterate, **how)
         found = solved.value
-        return State(t1, q1, found.point), Report(
+        return State(t1, q1, found.point, found.memory), Report(
             impulse=found.multipliers[:, None],
             before=found.contacts.velocity(v).reshape(-1, 1),
             after=found.contacts.velocity(found.point).reshape(-1, 1),
@@ -101,3 +103,4 @@ class _Velocity(eqx.Module):
     iterations: Array
     status: Status
     contacts: Any
+    memory: Any

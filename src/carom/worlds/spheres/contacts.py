@@ -17,10 +17,6 @@ class Restitution:
     size = 1
     joints = 0
 
-    def kept(self, lam):
-        """What they remember: nothing."""
-        return None
-
     def shift(self, rate, before):
         """b (p, 1) of the impact law."""
         return rate + self.e[:, None] * before
@@ -41,6 +37,7 @@ class Contacts:
     rounding: np.ndarray  # (p,) [m], what a gap may be off by
     restitution: float
     measure_rate: Any = field(repr=False)  # gives (p,) d gap / dt at fixed positions [m/s]
+    memory: Any = field(repr=False)  # the list they are of, and the guess (memory.py)
     sliding: Sliding | None = None  # where there is friction; m is then 4, else 1 (sliding.py)
     _rate: Any = None
 
@@ -76,6 +73,10 @@ class Contacts:
         """b (p, m) of the impact law."""
         return self.law.shift(self.rate, before)
 
+    def kept(self, lam: np.ndarray) -> Any:
+        """What the next step starts from: the list, and the multipliers that kept gaps open."""
+        return self.memory
+
     def velocity(self, v: np.ndarray) -> np.ndarray:
         """(p, m) d_t gap + grad gap . v, the relative velocity; negative means approaching."""
         from carom.kernels.numba import rows
@@ -108,6 +109,10 @@ class Contacts:
             sliding=None if self.sliding is None else self.sliding.chosen(active),
             _rate=None if self._rate is None else self._rate[active],
         )
+
+    def remembering(self, lam: np.ndarray) -> "Contacts":
+        """The same with these multipliers as the next guess."""
+        return replace(self, guess=lam, memory=self.memory.after(self.i, self.source, lam))
 
     def status(self, metric, active, point) -> Any:
         """What can be wrong with the data of a step."""

@@ -90,4 +90,4 @@ def held_back(world, phi, x: np.ndarray, tolerance: float) -> tuple[Any, float, 
                 return value, np.inf, turns
             x, last = value.point, step
     finally:
-        world.pull = None
+        world.pull = world.projected = world._asked = None

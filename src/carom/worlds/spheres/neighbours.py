@@ -3,10 +3,12 @@
 import math
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 
 from carom.errors import ShapeError
 
+_MADE_FROM = ("x", "radius", "margin")
 _SLABS = 64  # at most; pieces of space that are swept side by side
 _STEPS = (8.0, 4.0, 2.0, 1.25)  # that a list should serve
 _FAST = 0.4  # smallest radii: a body that goes further in these steps is fast
@@ -38,16 +40,37 @@ class Cell:
         return d - self.period * np.rint(d * self.inverse)
 
 
+@jax.tree_util.register_pytree_with_keys_class
 class PairList:
-    """Pairs within a_i + a_j of each other at one time, a = radius + margin (its kernels, (1))."""
+    """Pairs within a_i + a_j of each other at one time, a = radius + margin (its kernels, (1)).
+
+    As a tree of arrays it is what it was made from: from the same it is made again to the bit.
+    """
 
     def __init__(self, x, radius, margin, cell: Cell, free: int):
         """``x`` (B, 3), ``radius``, ``margin`` (B,); bodies from ``free`` on are obstacles."""
+        self.x, self.radius, self.margin = (np.array(a, float) for a in (x, radius, margin))
+        self.cell, self.free = cell, free
+        self._find(self.x, cell, free)
+
+    def tree_flatten_with_keys(self):
+        """x, radius and margin."""
+        named = ((jax.tree_util.GetAttrKey(n), getattr(self, n)) for n in _MADE_FROM)
+        return tuple(named), (self.cell, self.free)
+
+    @classmethod
+    def tree_unflatten(cls, where, arrays):
+        """The list made again, where these are arrays."""
+        if all(isinstance(a, np.ndarray) for a in arrays):
+            return cls(*arrays, *where)
+        hollow = object.__new__(cls)
+        (hollow.x, hollow.radius, hollow.margin), (hollow.cell, hollow.free) = arrays, where
+        return hollow
+
+    def _find(self, x, cell, free):
         from carom.kernels.numba import neighbours
 
-        x, radius, margin = (np.array(a, float) for a in (x, radius, margin))
-        self.x, self.radius, self.margin, self.free = x, radius, margin, free
-        self.wide = radius + margin
+        self.wide = self.radius + self.margin
         level = _levels(self.wide)
         members = np.bincount(level)
         largest = np.array([self.wide[level == k].max(initial=0.0) for k in range(len(members))])

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from carom import errors
+from carom.dump import arrays_of, dumped, restored
 from carom.run.record import Record
 from carom.schemes.maury import Maury
 from carom.schemes.moreau import Moreau
 from carom.schemes.paoli_schatzman import PaoliSchatzman
 from carom.schemes.scheme import State, rebound
 from carom.status import Status, exception_of, text_of
-from carom.worlds.spheres.checkpoint import restore, saved
 from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.solution import (
     Frame,
@@ -111,12 +111,12 @@ def _begun(world, scheme, t0, first, before, steps, at, record) -> "_Run":
     if record.resume:
         run.kept, state = Recording.resume(record.path, world, scheme, t0, steps, at)
         if state:
-            restore(run, state)
+            run.restore(state)
             run.done = run.kept.count
             return run
         run.kept.close()
     run.check(before)
-    run.kept = Recording.start(record.path, world, scheme, t0, first, steps, at, record.description)
+    run.kept = Recording.start(record.path, run, steps, record.description)
     try:
         return run.started(before)
     except BaseException:
@@ -142,7 +142,7 @@ class _InMemory:
             run.iterations,
             run.residual,
             max(run.overlap, run.largest),
-            world.rebuilds,
+            int(run.state.memory.rebuilds),
         )
         return SpheresSolution(
             self.frames,
@@ -215,31 +215,32 @@ class _Run:
         if before is None:
             check_overlap(self.world, self.scheme, self.t0)
             return
-        found, world = before.end.arrays(), self.world
+        found, world = arrays_of(before.end.state), self.world
         t, d = self.t0 + self.step * world.dt, world.dimension
         bodies = world.bodies(t, _wide(world.pile.position))
-        if found["list_x"].shape != bodies.shape or found["q"].shape != (world.N, 3):
+        q, listed = found["state.q"], found["state.memory.pairs.x"]
+        if listed.shape != bodies.shape or q.shape != (world.N, 3):
             raise errors.ShapeError(
-                f"start= is a run of {len(found['q'])} spheres, the pile has {world.N}, or their "
+                f"start= is a run of {len(q)} spheres, the pile has {world.N}, or their "
                 "obstacles differ: go on with the pile that was moved"
             )
         left = 1.01 * before.stats.overlap
-        check_overlap(world, self.scheme, t, found["q"][:, :d], left)
+        check_overlap(world, self.scheme, t, q[:, :d], left)
 
     def started(self, before: SpheresSolution | None) -> "_Run":
         """At t0, or at the end of another run."""
         if before is not None:
             return self._gone_on(before.end)
         world, t0 = self.world, self.t0
-        q: Any = _wide(world.pile.position)
-        v: Any = _with_spin(world.pile, _wide(world.pile.velocity))
-        contacts = world.contacts(t0, q)  # an inadmissible velocity is an impact at t0
+        q, v = self._given()
+        memory = world.memory(t0, q)
+        contacts = world.contacts(t0, q, memory)  # an inadmissible velocity is an impact at t0
         impact = rebound(world, world.metric(q), contacts, v, contacts.closed())
         self.status = impact.status
         self._received(contacts, impact.multipliers)
         self.last = contacts, impact.multipliers
         self.moved = np.zeros_like(q)
-        self.state = State(t0, q, impact.point)
+        self.state = State(t0, q, impact.point, memory)
         if self.at[0] == 0.0:
             self._keep_planned()
         self.state = self.scheme.start(world, t0, q, impact.point, world.dt)
@@ -247,12 +248,12 @@ class _Run:
 
     def _gone_on(self, end):
         """Where another run stands, with its lists and guesses."""
-        restore(self, end.state)
+        self.restore(end.state)
         self.step, self.iterations, self.residual, self.overlap = self.first, 0, 0.0, 0.0
-        self.world.rebuilds = 0
         v: Any = _with_spin(self.world.pile, self.state.v)
-        self.state = State(self.t0 + self.step * self.world.dt, self.state.q, v)
-        nothing = self.world.contacts(self.state.t, self.state.q)
+        t, q, memory = self.t0 + self.step * self.world.dt, self.state.q, self.state.memory
+        self.state = State(t, q, v, self.world.remembered(memory))
+        nothing = self.world.contacts(t, q, self.state.memory)
         self.last = nothing, np.zeros((len(nothing.gap), 1))
         self.moved = np.zeros_like(self.state.q)
         if self._next() == self.step:
@@ -288,7 +289,7 @@ class _Run:
             self._keep_planned(state.q - before.q)
         self.step += 1
         self.moved = state.q - before.q
-        self.state = State(t, state.q, state.v)
+        self.state = State(t, state.q, state.v, state.memory)
         self.work += float(np.sum(f[:, :3] * self.moved))
         self._received(report.contacts, report.impulse)
         self.residual = max(self.residual, float(report.residual))
@@ -305,7 +306,30 @@ class _Run:
     def saved(self) -> bytes:
         """All that the rest of the run depends on, at the last whole step."""
         self.overlap = max(self.overlap, self.largest)
-        return self._before or saved(self)
+        return self._before or dumped(self._tree(self.state))
+
+    def restore(self, data: bytes) -> None:
+        """Put the run where it was."""
+        like = self.scheme.start(self.world, self.t0, *self._given(), self.world.dt)
+        found = restored(data, self._tree(like))
+        self.step, self.iterations = int(found["step"]), int(found["iterations"])
+        self.residual, self.overlap = float(found["residual"]), float(found["overlap"])
+        self.state = found["state"]
+
+    def _tree(self, state) -> dict:
+        names = "step", "iterations", "residual", "overlap"
+        return {name: np.array(getattr(self, name)) for name in names} | {"state": state}
+
+    def room(self) -> int:
+        """How long ``saved`` can be: 10 contacts a sphere and one with each wall, at most."""
+        world = self.world
+        start = State(self.t0, *self._given(), world.memory(self.t0, _wide(world.pile.position)))
+        walls, size = start.memory.wall.shape[1], 4 if world.pile.spins else 1
+        return len(dumped(self._tree(start))) + 16 * size * world.N * (10 + walls) + 4096
+
+    def _given(self) -> tuple[Any, Any]:
+        pile = self.world.pile
+        return _wide(pile.position), _with_spin(pile, _wide(pile.velocity))
 
     def _stepped(self) -> Any:
         return self.scheme.step(self.world, self.state, self.world.dt)

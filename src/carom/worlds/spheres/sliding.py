@@ -21,10 +21,6 @@ class Coulomb:
     size = 4
     joints = 0
 
-    def kept(self, lam):
-        """What they remember: nothing."""
-        return None
-
     def shift(self, rate, before):
         """b (p, 4) of the impact law: Newton's in the normal row."""
         b = rate.copy()

@@ -1,6 +1,5 @@
 """What ``solve`` hands back for Spheres."""
 
-import io
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -67,12 +66,7 @@ class SpheresEnd:
     t0: float  # of the run, or of the one that it went on from with the same dt
     step: int  # since t0
     dt: float
-    state: bytes  # checkpoint.saved
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What is in ``state``."""
-        with np.load(io.BytesIO(self.state)) as found:
-            return dict(found)
+    state: bytes  # of the run, dumped
 
 
 class SpheresSolution:

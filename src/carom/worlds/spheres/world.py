@@ -9,6 +9,7 @@ from carom.status import Status
 from carom.worlds.spheres import sliding
 from carom.worlds.spheres.contacts import Contacts
 from carom.worlds.spheres.implicit import held_back, stiffness
+from carom.worlds.spheres.memory import Memory
 from carom.worlds.spheres.neighbours import Cell, PairList, margins, within_period
 
 _ATTEMPTS = 40  # at a step: a reach too short is widened, a curved wall linearised again
@@ -43,6 +44,11 @@ class Nearest:
     status: Any
     contacts: Contacts
 
+    @property
+    def memory(self) -> Memory:
+        """What the next step starts from."""
+        return self.contacts.memory
+
 
 @dataclass(frozen=True, eq=False)
 class Solved:
@@ -75,9 +81,9 @@ class Metric:
 class World:
     """One run of a pile of spheres.
 
-    It keeps the list of near pairs and the last multipliers, which save time and change nothing
-    but the rounding of results.  Positions and velocities are (N, 3) here, also in two dimensions;
-    velocities of spheres that spin are (N, 6), v and w.
+    It is fixed: what changes from step to step is in the memory of the state (memory.py).
+    Positions and velocities are (N, 3) here, also in two dimensions; velocities of spheres that
+    spin are (N, 6), v and w.
     A residual is 1 tolerance where it is all that is allowed: an overlap of so many smallest radii
     at the end of the step, or a velocity that is off by _VELOCITY tolerances of the change that
     contacts make to it, whichever is less (kernels/numba/projection.py, (4)).
@@ -92,16 +98,10 @@ class World:
         self._metric = Metric(pile)
         self._inverse_mass = np.zeros(self.N + len(pile.walls.obstacles_at(pile.start)[0]) + 1)
         self._inverse_mass[: self.N] = 1.0 / pile.mass
-        self._pairs = None
-        self._pair_guess = np.zeros(0)
-        self._wall_guess = np.zeros((self.N, len(pile.walls.at(pile.start)[0])))
+        self._walls = (self.N, len(pile.walls.at(pile.start)[0]), *[4] * pile.spins)
         if pile.spins:
             self.inverse = sliding.inverses(pile, len(self._inverse_mass))
-            self._pair_slide, self._wall_slide = (
-                np.zeros((0, 3)),
-                np.zeros((*self._wall_guess.shape, 3)),
-            )
-        self.rebuilds = 0
+        # inside of a step alone:
         self.pull: Any = None  # what holds an implicit force back (implicit.py) ...
         self.projected: Any = None  # ... the point of the last projection
         self._asked: Any = None  # ... and where forces were asked for
@@ -118,7 +118,8 @@ class World:
         f = self._metric.apply(np.broadcast_to(g, (self.N, len(g))))
         if self.pile.force is not None:
             f[:, : self.dimension] += self.pile.force_at(t, q, v)
-            self._asked = t, q, v, f
+            if self.pull is not None:
+                self._asked = t, q, v, f
         return f
 
     def force_uses_velocity(self, q):
@@ -133,9 +134,9 @@ class World:
         """e, one per gap (p,)."""
         return np.full(count, self.pile.restitution)
 
-    def contacts(self, t, q) -> Contacts:
+    def contacts(self, t, q, memory=None) -> Contacts:
         """The gaps that are closed at (t, q), to rounding."""
-        return self._contacts(t, q, np.zeros(self.N))
+        return self._contacts(t, q, np.zeros(self.N), memory)
 
     def project(self, metric, target, contacts, b, active=None) -> Projection:
         """Project ``target`` onto {x : grad gap . x + b >= 0}, active rows only."""
@@ -144,12 +145,20 @@ class World:
             allowed = min(allowed, self.pile.tolerance * speed)  # a bounce is not a distance
         target = self._pulled(target, 1.0)
         found = self._obeyed(target, contacts, b, active, allowed)
-        self.projected = found.point
+        self._reached(found.point)
         return _tall(found)
 
-    def memory(self, t, q):
-        """What contacts remember at the start: nothing."""
-        return None
+    def memory(self, t, q) -> Memory:
+        """What a run starts with: the list of near pairs."""
+        return self.contacts(t, q).memory
+
+    def remembered(self, memory: Memory) -> Memory:
+        """What is left of the memory of another run, which may have had other walls, or no spin."""
+        pair, wall = memory.pair, memory.wall
+        if wall.shape != self._walls:
+            wall = np.zeros(self._walls)
+            pair = pair if pair.ndim == wall.ndim - 1 else np.zeros((len(pair), *self._walls[2:]))
+        return Memory(memory.pairs, pair, wall, np.array(0))
 
     def keep_open(self, metric, t, q, free, dt, memory=None):
         """The velocity nearest to ``free`` that keeps every gap open from q to time t.
@@ -159,16 +168,17 @@ class World:
         an edge between panels that a sphere got past is an edge (kernels/numba/rows.py).
         """
         if not np.all(np.isfinite(free)):
-            nothing = self.contacts(t, q)
+            nothing = self.contacts(t, q, memory)
             lam = np.zeros_like(nothing.guess)
             return nothing, _tall(Projection(free, lam, np.nan, 0, Status.nonfinite))
         reach = 1.1 * dt * _lengths(free) + _SLACK_RADII * self.pile.smallest
         whole, tangent_at = np.zeros(self.N, bool), None
         for _ in range(_ATTEMPTS):
-            contacts = self._contacts(t, q, reach, tangent_at, whole)
+            contacts = self._contacts(t, q, reach, memory, tangent_at, whole)
             b = contacts.ahead(dt)
             moved = self._obeyed(free, contacts, b, None, self._length() / dt)
-            self._remember(contacts, moved.multipliers)
+            contacts = contacts.remembering(moved.multipliers)
+            memory = contacts.memory
             far, q1 = dt * _lengths(moved.point), self.moved(q, moved.point, dt)
             if moved.status is not Status.ok:
                 break
@@ -191,7 +201,7 @@ class World:
         return q + h * u[:, :3]
 
     def nearest(
-        self, metric, t, W, *, tolerance, iterations, geodesics=False, leaving=None
+        self, metric, t, W, *, tolerance, iterations, geodesics=False, leaving=None, memory=None
     ) -> Nearest:
         """The point x of K = {gaps >= 0} nearest to W.
 
@@ -200,23 +210,25 @@ class World:
         may still be closed by as much.
         """
 
-        def seen(x, near):
-            contacts = self._contacts(t, x, near)
+        def seen(x, near, memory):
+            contacts = self._contacts(t, x, near, memory)
             if leaving is not None:
                 contacts.gap += np.maximum(_opened(contacts, leaving), 0.0)
             return contacts
 
         given, W = W, self._pulled(W, self.dt / (1.0 + self.pile.restitution))
         shift, turns, residual = np.zeros_like(W), 0, 0.0
-        contacts, status = seen(W, np.zeros(self.N)), Status.ok
+        contacts, status = seen(W, np.zeros(self.N), memory), Status.ok
+        memory = contacts.memory
         lam = np.zeros(len(contacts.gap))
         reach = np.full(self.N, _SLACK_RADII * self.pile.smallest)
         relative = self._relative() if tolerance is not None else _NEVER_MIND
         while np.any(contacts.gap < 0.0) if turns == 0 else residual > self.pile.tolerance:
-            contacts = seen(W + shift, reach)
-            contacts.guess *= self.dt
-            y = self._project(-shift, contacts, contacts.gap, None, self._length(), relative)
-            self._remember(contacts, y.multipliers / self.dt)
+            contacts = seen(W + shift, reach, memory)
+            guess = replace(contacts, guess=self.dt * contacts.guess)
+            y = self._project(-shift, guess, contacts.gap, None, self._length(), relative)
+            contacts = contacts.remembering(y.multipliers / self.dt)
+            memory = contacts.memory
             turns, status, lam, change = turns + 1, y.status, y.multipliers, _lengths(y.point)
             if status is Status.ok and (
                 turns >= iterations or 3.0 * np.max(change) > self._room(t)
@@ -225,12 +237,14 @@ class World:
             if status is not Status.ok:
                 break
             shift = shift + y.point
-            left = seen(W + shift, np.zeros(self.N))
+            left = seen(W + shift, np.zeros(self.N), memory)
+            memory = left.memory
             residual = self._off(left, W, shift, change * (tolerance is not None), relative)
             if np.any(change > reach):  # what came into reach on the way is seen in the next turn
                 reach, residual = np.where(change > reach, 1.5 * change, reach), np.inf
-        self.projected = W + shift
-        shift = shift if self.pull is None else self.projected - given
+        self._reached(W + shift)
+        shift = shift if self.pull is None else W + shift - given
+        contacts = replace(contacts, memory=memory)
         return Nearest(shift, lam, residual, turns, status, contacts)
 
     def _off(self, contacts, W, shift, change, relative) -> float:
@@ -247,8 +261,12 @@ class World:
         overlap = np.max(-contacts.gap / allowed, initial=0.0)
         return self.pile.tolerance * max(overlap, np.max(change / own, initial=0.0))
 
-    def fixed_point(self, phi, guess, *, iterate, newton, noise=None) -> Solved:
-        """Solve x = phi(x).point by repetition, until changes are below the tolerance or noise."""
+    def fixed_point(self, phi, guess, *, iterate, newton, noise=None, memory=None) -> Solved:
+        """Solve x = phi(x).point by repetition, until changes are below the tolerance or noise.
+
+        With a memory, x = phi(x, memory).point: that which the turn before left.
+        """
+        phi = _remembering(phi, memory)
         newton = newton and not self.pile.spins  # what holds it back is made for (N, 3)
         value, contraction, last, turns = phi(guess), 0.0, np.inf, 0
         change = 0.0
@@ -287,6 +305,10 @@ class World:
         stiff = stiffness(lambda u: self.forces(t, q, u), v, self.dimension)
         self._asked = asked
         return self.pull.target(target, slope, self.dt * self._metric.solve(f), stiff, self.dt)
+
+    def _reached(self, point):
+        if self.pull is not None:
+            self.projected = point
 
     def if_any(self, where, yes, no):
         """yes() if an entry is True, else no(), which took no sweeps of its own."""
@@ -394,7 +416,7 @@ class World:
         wide[: self.N] = self.pull.inverse_mass()
         return wide
 
-    def _contacts(self, t, q, reach, tangent_at=None, whole=None) -> Contacts:
+    def _contacts(self, t, q, reach, memory=None, tangent_at=None, whole=None) -> Contacts:
         """All rows with gap <= reach_i + reach_j, of walls with gap <= reach_i; reach (N,)."""
         from carom.kernels.numba import rows
 
@@ -403,7 +425,8 @@ class World:
         reach = np.append(reach, np.zeros(len(x) - self.N))
         reach = np.maximum(reach, rounding)
         whole = np.zeros(self.N, bool) if whole is None else whole
-        pairs = self._covering(x, r, reach)
+        memory = self._covering(memory, x, r, reach)
+        pairs = memory.pairs
         slabs, (kinds, data) = pairs.slabs, self.pile.walls.at(t)
         at = x if tangent_at is None else self.bodies(t, tangent_at)
         lists = (
@@ -423,15 +446,8 @@ class World:
         i, j, source = (np.empty(p, np.int32) for _ in range(3))
         normal, gap = np.empty((p, 3)), np.empty(p)
         rows.fill_rows(x, at, r, reach, whole, *lists, start, i, j, source, normal, gap)
-        guess, slides = np.zeros(p), None
-        pair = source >= 0
-        guess[pair] = self._pair_guess[source[pair]]
-        guess[~pair] = self._wall_guess[i[~pair], -1 - source[~pair]]
+        slides = None
         if self.pile.spins:
-            slid = np.zeros((p, 3))
-            slid[pair] = self._pair_slide[source[pair]]
-            slid[~pair] = self._wall_slide[i[~pair], -1 - source[~pair]]
-            guess = np.concatenate([guess[:, None], slid], axis=1)
             slides = sliding.Sliding(
                 self.pile.friction,
                 0.5 * self._length() if self.pile.friction > 0.0 else 0.0,
@@ -446,42 +462,23 @@ class World:
             gap,
             start,
             len(x) + 1,
-            guess,
+            memory.guess(i, source),
             np.append(rounding, 0.0)[i] + np.append(rounding, 0.0)[j],
             self.pile.restitution,
             lambda c: self._rate(c, t, x),
+            memory,
             slides,
         )
 
-    def _covering(self, x, r, reach) -> PairList:
-        """A list of pairs that is complete for bodies that move by ``reach`` (B,) from x."""
-        pairs = self._pairs
-        if pairs is None or not pairs.covers(x, r, reach):
-            went = np.zeros(len(x)) if pairs is None else pairs.went(x)
-            margin = margins(reach, went, self.pile.smallest, self.dimension)
-            margin = within_period(self.cell, r, reach, margin)
-            made = PairList(x, r, margin, self.cell, self.N)
-            self._pair_guess = made.carried(pairs, self._pair_guess)
-            if self.pile.spins:
-                slid = [made.carried(pairs, one.copy()) for one in self._pair_slide.T]
-                self._pair_slide = np.stack(slid, axis=1)
-            self._pairs = pairs = made
-            self.rebuilds += 1
-        return pairs
-
-    def _remember(self, contacts, lam):
-        pair, given = contacts.source >= 0, lam
-        if lam.ndim == 2:
-            slid, lam = lam[:, 1:], lam[:, 0]
-            self._pair_slide[:] = 0.0
-            self._pair_slide[contacts.source[pair]] = slid[pair]
-            self._wall_slide[:] = 0.0
-            self._wall_slide[contacts.i[~pair], -1 - contacts.source[~pair]] = slid[~pair]
-        self._pair_guess[:] = 0.0
-        self._pair_guess[contacts.source[pair]] = lam[pair]
-        self._wall_guess[:] = 0.0
-        self._wall_guess[contacts.i[~pair], -1 - contacts.source[~pair]] = lam[~pair]
-        contacts.guess = given
+    def _covering(self, memory: Memory | None, x, r, reach) -> Memory:
+        """With a list of pairs that is complete for bodies that move by ``reach`` (B,) from x."""
+        if memory is not None and memory.pairs.covers(x, r, reach):
+            return memory
+        went = np.zeros(len(x)) if memory is None else memory.pairs.went(x)
+        margin = margins(reach, went, self.pile.smallest, self.dimension)
+        margin = within_period(self.cell, r, reach, margin)
+        made = PairList(x, r, margin, self.cell, self.N)
+        return Memory.first(made, self._walls) if memory is None else memory.with_list(made)
 
     def _rate(self, contacts, t, x):
         """(p,) d gap / dt, by a difference over a thousandth of a step where things move."""
@@ -513,6 +510,20 @@ class World:
                 rate,
             )
         return rate
+
+
+def _remembering(phi, memory):
+    """phi(x) of phi(x, memory), with the memory that its last value left."""
+    if memory is None:
+        return phi
+    last = [memory]
+
+    def asked(x):
+        value = phi(x, last[0])
+        last[0] = value.memory
+        return value
+
+    return asked
 
 
 def _verdict(residual):

@@ -1,5 +1,7 @@
 """Gaps and joints linearised at one time and position."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
@@ -64,6 +66,10 @@ class Contacts(eqx.Module):
         """b (p, m) of the impact law; what a joint has drifted apart is made good in a step."""
         apart = jnp.where(self.law.bilateral(), self.gap / dt, 0.0)
         return self.law.shift(self.rate, before).at[:, 0].add(apart)
+
+    def kept(self, lam: Array) -> Any:
+        """What the next step starts from, after the impulses lam (p, m)."""
+        return self.law.kept(lam)
 
     def project(self, metric: Metric, target: Array, b: Array, active) -> Projection:
         """Onto the set that the law allows; b and multipliers (p, m)."""

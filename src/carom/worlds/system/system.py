@@ -140,8 +140,11 @@ class System(eqx.Module):
         rate, rows = jnp.where(known, rate, 0.0), jnp.where(known[:, None], rows, 0.0)
         return Normals(gap, rate, rows, known, joints)
 
-    def contacts(self, t: Array, q: Array) -> Contacts:
-        """The same with sliding velocities, and the law that all of them obey."""
+    def contacts(self, t: Array, q: Array, memory=None) -> Contacts:
+        """The same with sliding velocities, and the law that all of them obey.
+
+        With a ``memory``, that of glue.
+        """
         normals = self.normals(t, q)
         rate, rows = normals.rate[:, None], normals.rows[:, None, :]
         p = normals.gap.shape[0] - normals.joints
@@ -158,6 +161,8 @@ class System(eqx.Module):
         # the terms of g are as large as its changes with q and t, each by itself
         size = product(jnp.abs(normals.rows), jnp.abs(q)) + jnp.abs(normals.rate * t)
         law = self.law(p, normals.joints, rows.shape[1])
+        if memory is not None:
+            law = Glue(e=law.e, gamma=memory, joints=law.joints)
         return Contacts(normals.gap, rate, rows, normals.known, _ROUNDING * size, law)
 
     def law(self, gaps: int, joints: int, size: int) -> Law:
@@ -213,21 +218,18 @@ class System(eqx.Module):
         Gaps are linearised at q.  Returns them and the projection.  A gap without a gradient at q
         must be out of reach.
         """
-        contacts = self.contacts(t, q)
-        if memory is not None:
-            law = Glue(e=contacts.law.e, gamma=memory, joints=contacts.law.joints)
-            contacts = eqx.tree_at(lambda c: c.law, contacts, law)
+        contacts = self.contacts(t, q, memory)
         moved = self.project(metric, free, contacts, contacts.ahead(dt))
         p = contacts.gap.shape[0] - contacts.law.joints
         unseen = ~contacts.known[:p] & (self.gaps(t, self.moved(q, moved.point, dt)) < 0.0)
         status = first_failure(moved.status, failing(jnp.any(unseen), Status.unseen))
         return contacts, eqx.tree_at(lambda m: m.status, moved, status)
 
-    def nearest(self, metric: Metric, t: Array, W: Array, **how) -> Nearest:
+    def nearest(self, metric: Metric, t: Array, W: Array, *, memory=None, **how) -> Nearest:
         """The point of ``{gap(t, .) >= 0}`` nearest to W."""
         return nearest(self, metric, t, W, **how)
 
-    def fixed_point(self, phi: Callable, guess: Array, **how) -> Solved:
+    def fixed_point(self, phi: Callable, guess: Array, *, memory=None, **how) -> Solved:
         """Solve ``x = phi(x).point`` from ``guess`` (projection/fixed_point.py)."""
         return fixed_point(phi, guess, **how)
 

@@ -1,0 +1,56 @@
+"""What a run of spheres carries from step to step beside positions and velocities.
+
+The list of near pairs and the last multipliers save time and change nothing but the rounding of
+results; a run that goes on bit for bit needs both.
+"""
+
+from dataclasses import dataclass, replace
+
+import jax
+import numpy as np
+
+from carom.worlds.spheres.neighbours import PairList
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """P pairs in the list, W walls; the guesses are (..., 4) where spheres spin."""
+
+    pairs: PairList
+    pair: np.ndarray  # (P,) multipliers of the step before [kg m/s]
+    wall: np.ndarray  # (N, W) likewise
+    rebuilds: np.ndarray  # () int, of the list
+
+    @staticmethod
+    def first(pairs: PairList, walls: tuple[int, ...]) -> "Memory":
+        """Of a run that starts: no guess; ``walls`` is the shape of ``wall``."""
+        return Memory(
+            pairs, np.zeros((len(pairs.second), *walls[2:])), np.zeros(walls), np.array(1)
+        )
+
+    def with_list(self, pairs: PairList) -> "Memory":
+        """With a new list; what is known of a pair goes with it."""
+        if self.pair.ndim == 1:
+            guess = pairs.carried(self.pairs, self.pair)
+        else:
+            columns = [pairs.carried(self.pairs, one.copy()) for one in self.pair.T]
+            guess = np.stack(columns, axis=1)
+        return Memory(pairs, guess, self.wall, self.rebuilds + 1)
+
+    def guess(self, i, source) -> np.ndarray:
+        """(p,) or (p, 4) of rows: of body i with wall -1 - source, or of a place in the list."""
+        pair, found = source >= 0, np.zeros((len(source), *self.pair.shape[1:]))
+        found[pair] = self.pair[source[pair]]
+        found[~pair] = self.wall[i[~pair], -1 - source[~pair]]
+        return found
+
+    def after(self, i, source, lam) -> "Memory":
+        """With the multipliers lam of these rows, and none of others."""
+        pair, walls = np.zeros_like(self.pair), np.zeros_like(self.wall)
+        of_pair = source >= 0
+        if lam.ndim < self.pair.ndim:  # of normals alone
+            lam = np.pad(lam[:, None], ((0, 0), (0, 3)))
+        pair[source[of_pair]] = lam[of_pair]
+        walls[i[~of_pair], -1 - source[~of_pair]] = lam[~of_pair]
+        return replace(self, pair=pair, wall=walls)
