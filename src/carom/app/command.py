@@ -25,6 +25,7 @@ app = typer.Typer(
     carom view settling.vtkhdf            look at it in a browser
     """,
 )
+_CODES = {"a solution": 0, "NOT a solution": 3, "too coarse to tell": 5, "not fully checked": 6}
 _CERTIFIED = 20_000_000  # spheres or coordinates times records: larger runs are not certified
 
 
@@ -282,7 +283,11 @@ def certify(
         Path | None, typer.Option(help="The run file, where the result does not hold it.")
     ] = None,
 ):
-    """Check a saved result against the definition of a solution; exit code 3 if it is not one."""
+    """Check a saved result against the definition of a solution.
+
+    Exit codes: 0 a solution; 2 a mistake in the input; 3 not a solution; 4 the file cannot be read;
+    5 too coarse to tell; 6 not fully checked, for clauses that these records leave open.
+    """
     import carom
 
     sol, plan = _loaded(file, problem)
@@ -295,7 +300,7 @@ def certify(
     else:
         found = carom.certify(sol, plan.problem.system, q0=plan.problem.q0, v0=plan.problem.v0)
     typer.echo(str(found))
-    raise typer.Exit(3 if found.ok is False else 0)
+    raise typer.Exit(_CODES[found.verdict])
 
 
 @app.command()

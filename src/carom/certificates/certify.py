@@ -27,10 +27,9 @@ from carom.certificates.located import filled, with_impacts
 from carom.certificates.measured import Measured, Options, in_chunks, records
 from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError
 from carom.results.solution import scheme_text
-from carom.schemes.event_driven import EventDriven
-from carom.schemes.penalty import Penalty
+from carom.schemes.named import scheme_of_text
+from carom.schemes.scheme import Scheme
 from carom.status import name_of
-from carom.worlds.spheres.solution import SpheresSolution
 from carom.worlds.system.system import System
 
 _ROUNDING = 1e-12  # relative
@@ -61,7 +60,7 @@ def certify(
     The answer is ``certificate.verdict``: a solution to within ``error``; not a solution; or too
     coarse to tell, with the ``dt`` that would.  ``ok`` is True for the first only.
     """
-    if isinstance(sol, SpheresSolution):
+    if hasattr(sol, "pile"):
         from carom.certificates.spheres import certify_spheres
 
         return certify_spheres(sol)
@@ -74,7 +73,8 @@ def certify(
             "certify(sol, system)"
         )
     _check_laws(system)
-    resolution, tolerance = _scales(sol.scheme, system, resolution, tolerance)
+    scheme = _scheme(sol)
+    resolution, tolerance = _scales(scheme, system, resolution, tolerance)
     how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
     options = Options(
         title=f"{scheme_text(sol.scheme)}, dt = {float(sol.dt):.4g}{how}",
@@ -83,8 +83,8 @@ def certify(
         tolerance=tolerance,
     )
     arrays = _checked(system, sol.t, sol.q, sol.v, sol.impulse)
-    if options.sparse_dt is None and _locates(sol.scheme) and not _full(sol):
-        table, arrays = filled(system, sol.scheme, np.asarray(sol.impacts), *arrays)
+    if options.sparse_dt is None and _locates(scheme) and not _full(sol):
+        table, arrays = filled(system, scheme, np.asarray(sol.impacts), *arrays)
         threaded = with_impacts(system, table, *arrays)
         if _sane(threaded, arrays):
             arrays, options = threaded, options._replace(located=True)
@@ -113,9 +113,19 @@ def _check_laws(system) -> None:
             )
 
 
+def _scheme(sol) -> Scheme | None:
+    """What the run was made with; a file has the text of it, which may be of another kind."""
+    if not isinstance(sol.scheme, str):
+        return sol.scheme
+    try:
+        return scheme_of_text(sol.scheme)
+    except KindError:
+        return None
+
+
 def _locates(scheme):
-    """Whether the table of impacts has their times; a file has the text of its scheme."""
-    return isinstance(scheme, EventDriven) or str(scheme).startswith(EventDriven.__name__)
+    """Whether the table of impacts has their times."""
+    return scheme is not None and scheme.located
 
 
 def _full(sol):
@@ -142,17 +152,22 @@ def certify_arrays(
 
 def _scales(scheme, system, resolution, tolerance) -> tuple[float | None, float]:
     """Resolution and tolerance: what was given, or else what the scheme says of itself."""
-    if tolerance is None:  # a loaded file has the text of its scheme, which says nothing
-        integrates = isinstance(scheme, EventDriven | Penalty)
-        tolerance = max(_ROUNDING, float(scheme.rtol)) if integrates else _ROUNDING
-    if resolution is not None or not isinstance(scheme, Penalty):
-        return None if resolution is None else float(resolution), float(tolerance)
-    if any(isinstance(x, Tracer) for x in (scheme.lam, scheme.duration)):
+    own = 0.0 if scheme is None else scheme.tolerance_of_motion
+    if tolerance is None:
+        if isinstance(own, Tracer):
+            raise RecordError(
+                "rtol was an argument of vmap or jit and is not kept: "
+                "certify(sol, system, tolerance=rtol)"
+            )
+        tolerance = max(_ROUNDING, float(own))
+    if resolution is None and scheme is not None:
+        resolution = scheme.contact_duration(system)
+    if isinstance(resolution, Tracer):
         raise RecordError(
             "lam, or the duration of a contact, was an argument of vmap or jit and is not kept: "
             "certify(sol, system, resolution=duration)"
         )
-    return float(scheme.contact_duration(system)), float(tolerance)
+    return None if resolution is None else float(resolution), float(tolerance)
 
 
 def _certificate(system, arrays, q0, v0, options) -> Certificate:

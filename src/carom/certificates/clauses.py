@@ -141,11 +141,18 @@ def _energy_bound(m):
 
 
 def _variation(m):
-    """|M Dv| summed; what is allowed is the triangle inequality in (1)."""
+    """|M Dv| summed; what is allowed is the triangle inequality in (1).
+
+    In flight the own integration says what the force gives: h f of two ends may be anything.
+    """
     m = m.fine
     found, force, push = (m.norm.momentum(x) for x in (m.over.gained, m.over.force, m.over.push))
-    bound = m.h * force + push + MARGIN * m.balance
-    return np.cumsum(found), np.cumsum(bound) + MARGIN * m.small_v_run, m.t[1:]
+    given, (flight, _) = m.h * force, m.flown
+    own = m.norm.momentum(m.over.gained - m.residual)
+    given[flight] = np.maximum(given, own)[flight]
+    bound = given + push + MARGIN * m.balance
+    bound = np.cumsum(bound + m.unsure * m.fastest) + MARGIN * m.small_v_run
+    return np.cumsum(found), bound, m.t[1:]
 
 
 _NOTHING = 1e-6  # of the size of the motion: what own integration tells of a gap

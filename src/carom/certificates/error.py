@@ -4,13 +4,15 @@ Cut the records into windows, k = 1, 2, ...: steps in flight, and contacts (a st
 the next one where an impact takes two).  P_k takes the first record x of a window to where the
 certificate's own motion leads (carom/certificates/flight.py), D P_k is its derivative.  Then
 
-    d_k = x_k - P_k(x_{k-1})                                 defect                            (1)
-    E_k = D P_k E_{k-1} + d_k,     E_0 = 0                   error, to first order              (2)
-    y_k = x_k - E_k,     r_k = y_k - P_k(y_{k-1})            what is left when it is taken off  (3)
+    d_k = z_k - P_k(z_{k-1})                                 defect                            (1)
+    E_k = D P_k E_{k-1} + d_k,     E_0 = 0                   error of z, to first order         (2)
+    y_k = z_k - E_k,     r_k = y_k - P_k(y_{k-1})            what is left when it is taken off  (3)
     R_k = D P_k(y) R_{k-1} + r_k,     R_0 = 0                error of (2), to first order
 
-and the stated error is 1.5 times the largest |E_k| + |R_k| in q.  It is an estimate and no bound; R
-says how far it can be trusted.
+where z_k is the record x_k, or in lasting contact the state on the wall and along it that P_{k+1}
+begins with: carried from a state beside a curved wall, an angle would shrink a little in each
+step.  The stated error is 1.5 times the largest |x_k - z_k + E_k| + |R_k| in q.  It is an estimate
+and no bound; R says how far it can be trusted.
 """
 
 from functools import partial
@@ -26,6 +28,8 @@ _LASTING = 1.5  # times the change of w in a step of free motion: slower is no i
 _SLOW = 1e-9  # relative, the same for motions that are exact
 _STEPS = {flight.flights: 1024, flight.contacts: 64}  # of integration in a window, at most
 _WORK = {flight.flights: 1 << 18, flight.contacts: 1 << 14}  # in all windows together, at most
+_LEAVES = 1e-3  # of the speed that is no impact
+_BESIDE = 4.0  # times what a difference by which derivatives are taken makes of w
 _FAR = 2.0  # sizes of the motion
 _CHUNK = (512, 512)  # windows in one call
 _ALL = 1e-4  # relative to the size of the motion: what integration may add up to
@@ -53,6 +57,7 @@ def stated(m) -> Stated:
     R, _ = np.split(found.rest, 2, axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
         missed = _missed(m) + np.sum(found.unsure) * m.length
+        missed = missed + _entered(m)
         size = m.norm.velocity(E) + m.norm.velocity(R) + missed
         size = SAFETY * np.maximum(size, _set_back(m)) / m.length
         off = m.norm.velocity(speed) / m.fastest * (ACCEPTED / FAST)
@@ -61,7 +66,7 @@ def stated(m) -> Stated:
         error = SAFETY * (np.max(np.abs(E) + np.abs(R)) + np.max(missed) / m.length * wide)
     if max(size, off) <= ACCEPTED:
         return Stated(float(error), float(size), float("nan"), False)
-    dt = np.max(m.h) * max(0.8 * ACCEPTED / max(size, off), 1e-3)
+    dt = np.max(m.fine.h) * max(0.8 * ACCEPTED / max(size, off), 1e-3)
     return Stated(float(error), float(size), float(dt), True)
 
 
@@ -73,27 +78,49 @@ def _set_back(m):
     return np.max(np.where(lasting, away, 0.0), axis=1, initial=0.0)
 
 
+def _entered(m):
+    """(k,) how deep a wall that yields is entered within a window, as far as that is known."""
+    w = m.estimate.windows
+    if m.resolution is None:
+        return np.zeros(len(w.first))
+    inverse = np.maximum(m.at.inverse_mass, m.at.inverse_mass[[0, *range(len(m.t) - 1)]])
+    depth = np.maximum(m.overlap, 0.0) / np.sqrt(np.maximum(inverse, 1e-300))
+    deepest = np.max(depth, axis=1, initial=0.0)
+    return np.maximum.reduceat(np.maximum(*ends(deepest)), w.first)
+
+
 def _missed(m):
     """(k,) how far q may be off after walls that a flight went through without a push.
 
     A gap entered by the depth z under the acceleration a was struck with (2 a z)^1/2, and each
     impact left out changes v by 1 + e times that.  Steps of a scheme may enter a wall just before a
-    push or after it; this is in (1).
+    push or after it; this is in (1).  Of what a wall has not given, its next push leaves the part e,
+    for it gives what is then lacking.
     """
     w, depth = m.estimate.windows, passed(m)
     bend = np.maximum(m.at.bend[w.first], m.at.bend[w.last])
     inverse = np.maximum(m.at.inverse_mass[w.first], 1e-300)
-    kick = np.sum((1.0 + m.e) * np.sqrt(2.0 * bend * depth / inverse), axis=1)
-    h = m.t[w.last] - m.t[w.first]
-    return np.cumsum(np.cumsum(kick) * h)
+    kick = (1.0 + m.e) * np.sqrt(2.0 * bend * depth / inverse)
+    lacking, now = np.zeros_like(kick), np.zeros(kick.shape[1])
+    for k in range(len(kick) if np.any(kick > 0.0) else 0):
+        now = np.where(w.held[k], m.e * now, now) + kick[k]
+        lacking[k] = now
+    return np.cumsum(np.sum(lacking, axis=1) * (m.t[w.last] - m.t[w.first]))
 
 
 def passed(m):
-    """(k, p) how deep a flight goes into each wall without a push there or beside it."""
+    """(k, p) how deep a flight goes into each wall without a push there or beside it.
+
+    Beside a push the depth of the records is not counted, nor by how much the own flight ends
+    elsewhere than they do: both are in (1).
+    """
     found, w = m.estimate, m.estimate.windows
     depth = np.where(w.held, 0.0, np.maximum(-found.lowest, 0.0))
     beside = _spread(w.held, depth > 0.0) | _spread(w.held[::-1], depth[::-1] > 0.0)[::-1]
     known = np.maximum(-np.minimum(m.at.gap[w.first], m.at.gap[w.last]), 0.0)
+    known += m.norm.velocity(found.defect[:, : m.q.shape[1]])[:, None] * np.sqrt(
+        m.at.inverse_mass[w.first]
+    )
     return np.where(beside, np.maximum(depth - known, 0.0), depth)
 
 
@@ -153,14 +180,25 @@ def estimated(m) -> Estimate:
         slow = np.where(better[:, None], sharp, slow)
         pairs = zip(found, other, strict=True)
         found = Carried(*(np.where(_like(better, two), two, one) for one, two in pairs))
-    tangent, d = _tangents(m, w, a, slow, found.steps), b - found.end
-    E = _transported(tangent, d)
+    z = _on_walls(m, w, a, slow)
+    goal = np.concatenate([z[1:], b[-1:]])
+    tangent = _tangents(m, w, z, slow, found.steps)
+    E = _transported(tangent, goal - found.end)
     R = E
     if np.max(_size(m, E)) <= _FAR:  # else nothing is gained by taking it off
-        y = np.concatenate([x[:1], b - E])
+        y = np.concatenate([z[:1], goal - E])
         again = _carried(m, w, y[:-1], y[1:], slow)
         R = _transported(tangent, y[1:] - again.end)
-    return Estimate(m.t[w.last], E, R, found.lowest, found.unsure, w, d)
+    return Estimate(m.t[w.last], b - goal + E, R, found.lowest, found.unsure, w, b - found.end)
+
+
+def _on_walls(m, w, a, slow):
+    """(k, 2d) z: where the own motion begins in each window."""
+    z, k = np.array(a), np.flatnonzero(np.any(w.held, axis=1))
+    if len(k):
+        arrays = (m.t[w.first[k]], a[k], w.held[k], slow[k])
+        z[k] = in_chunks(flight.beginnings, m.system, arrays, _CHUNK).state
+    return z
 
 
 def _like(mask, x):
@@ -198,6 +236,11 @@ def _sharp(m, w, slow):
     return np.where(np.isfinite(slow), _SLOW * m.fastest * normal, slow)
 
 
+def _leaving(m, w, slow):
+    """(k, p) the w at which lasting contact ends: more than what its integration leaves."""
+    return np.maximum(slow, np.where(np.isfinite(slow), _LEAVES * _slowness(m, w), slow))
+
+
 def _arguments(m, w, x, slow):
     """What flights and contacts are functions of, and which windows are contacts."""
     held = np.any(w.held, axis=1)
@@ -205,7 +248,7 @@ def _arguments(m, w, x, slow):
     common = m.t[w.first], x, h, small
     return [
         (flight.flights, ~held, common, ()),
-        (flight.contacts, held, common, (w.held, slow, 2.0 * m.H[w.first])),
+        (flight.contacts, held, common, (w.held, slow, _leaving(m, w, slow), 2.0 * m.H[w.first])),
     ]
 
 
@@ -249,6 +292,10 @@ def _enough(m, found, before, goal):
 
 
 def _tangents(m, w, x, slow, steps):
+    """D P_k; what rests at x does so at the states beside it, which differ in w."""
+    off = m.norm.velocity(_small(m)[x.shape[1] // 2 :])
+    beside = _BESIDE * off * np.sqrt(m.at.inverse_mass[w.first])
+    slow = np.where(np.isfinite(slow), np.maximum(slow, beside), slow)
     tangent = np.zeros((len(x), x.shape[1], x.shape[1]))
     for function, mask, common, more in _arguments(m, w, x, slow):
         if len(k := np.flatnonzero(mask)):

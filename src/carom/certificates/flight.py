@@ -28,6 +28,7 @@ from carom.schemes.runge_kutta import RungeKutta
 _TURNS = 4  # of Newton's method for (2)
 _LOOKS = 8  # at each gap, within a step of the integration
 _AT_REST = 1e-5  # relative: gaps and speeds of what rests, in a motion with located impacts
+_AS_TOLD = 1e-2  # of the change of w at the next impact: slower is rest before it
 _REDUNDANT = 1e-11  # relative: what makes rows that say the same solvable
 
 
@@ -94,17 +95,23 @@ def _flow(system, t, x, h, n, held, slow, reach=jnp.inf, method="Bosh3"):
     return jax.lax.fori_loop(0, n, one, x)
 
 
-def flow_beside(system, t, x, h, n, held):
-    """(1) between impacts; of the gaps held, those count that are closed and at rest."""
+def flow_beside(system, t, x, h, n, held, later):
+    """(1) between impacts; of the gaps held, those count that are closed and at rest.
+
+    The last bounces of an accumulation are as slow: a gap that moves by as much as the next impulse
+    on it, ``later`` (p,), tells is not at rest.
+    """
     q, v = jnp.split(x, 2)
     rows = system.normals(t, q).rows
+    told = later * jnp.sum(system.metric(q).whiten(rows) ** 2, axis=1)
     slow = _AT_REST * jnp.linalg.norm(rows, axis=1) * jnp.linalg.norm(v)
     near = (
         _AT_REST
         * jnp.linalg.norm(rows, axis=1)
         * (jnp.linalg.norm(q) + jnp.abs(h) * jnp.linalg.norm(v))
     )
-    still = held & (jnp.abs(system.normals(t, q).velocity(v)) <= slow)
+    w = jnp.abs(system.normals(t, q).velocity(v))
+    still = held & (w <= jnp.where(later > 0.0, jnp.minimum(slow, _AS_TOLD * told), slow))
     return _flow(system, t, x, h, n, still, slow, near, "Dopri8")
 
 
@@ -155,7 +162,7 @@ def _settled(system, t, x, held, slow):
     return x
 
 
-def _contact(system, t, x, h, n, held, slow, beside, struck, lead):
+def _contact(system, t, x, h, n, held, slow, leave, beside, struck, lead):
     """Through a contact: to the time of (2), over it, and on.  ``beside`` is how far it may lie."""
     resting = held & ~struck
     x = _settled(system, t, x, resting, slow)
@@ -164,7 +171,7 @@ def _contact(system, t, x, h, n, held, slow, beside, struck, lead):
     def part(k, carry):
         """Turns of Newton's method for s from the same x, the way to s and the jump, the rest."""
         t, x, s, now = carry
-        y = _flow(system, t, x, s, n, now, slow)
+        y = _flow(system, t, x, s, n, now, leave)
         gap, w = _speeds(system, t + s, *jnp.split(y, 2))
         better = s - gap[lead] / jnp.where(w[lead] == 0.0, 1e-300, w[lead])
         better = jnp.clip(jnp.nan_to_num(better), -beside, h + beside)
@@ -207,6 +214,20 @@ def _with_tangent(function, x, small, columns, gaps):
     return Ended(ends[0], ((up - down) / (2 * small[:, None])).T, more)
 
 
+class Begun(NamedTuple):
+    state: Any  # (2d,)
+
+
+@eqx.filter_jit
+def beginnings(system, arrays):
+    """Where contacts begin: on the walls that do not strike, and along them."""
+
+    def one(t, x, held, slow):
+        return Begun(_settled(system, t, x, held & ~_struck(system, t, x, held, slow)[0], slow))
+
+    return jax.vmap(one)(*arrays)
+
+
 @eqx.filter_jit
 def flights(system, arrays, columns):
     """Of many windows at once."""
@@ -220,11 +241,12 @@ def flights(system, arrays, columns):
 
 @eqx.filter_jit
 def contacts(system, arrays, columns):
-    def one(t, x, h, n, small, held, slow, beside):
+    def one(t, x, h, n, small, held, slow, leave, beside):
         struck = _struck(system, t, x, held, slow)
 
         def end(x):
-            return _contact(system, t, x, h, n, held, slow, beside, *struck), jnp.zeros(len(held))
+            end = _contact(system, t, x, h, n, held, slow, leave, beside, *struck)
+            return end, jnp.zeros(len(held))
 
         return _with_tangent(end, x, small, columns, len(held))
 

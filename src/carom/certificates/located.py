@@ -114,7 +114,8 @@ def _threaded(system, times, pushes, interval, resting, t, q, v):
     k, x = len(times), np.concatenate([q, v], axis=1)
     fresh = np.diff(interval, prepend=-1) != 0
     since = np.where(fresh, t[interval - 1], np.concatenate([[0.0], times[:-1]]))
-    arrays = since, times - since, pushes, fresh, x[interval - 1], resting[interval]
+    next_push = _next(pushes, interval)
+    arrays = since, times - since, pushes, fresh, x[interval - 1], resting[interval], next_push
     size = 1 << max(int(k - 1).bit_length(), 6)
     padded = [np.concatenate([a, np.repeat(a[-1:], size - k, axis=0)]) for a in arrays]
     n, before = 1, None
@@ -126,11 +127,22 @@ def _threaded(system, times, pushes, interval, resting, t, q, v):
         n, before = 4 * n, found
 
 
+def _next(pushes, interval):
+    """(k, p) the impulse of the next impact of each gap in the same interval; zero: none."""
+    found, later = np.array(pushes), np.zeros(pushes.shape[1])
+    for k in range(len(found) - 1, -1, -1):
+        if k + 1 < len(found) and interval[k + 1] != interval[k]:
+            later = np.zeros_like(later)
+        later = np.where(found[k] > 0.0, found[k], later)
+        found[k] = later
+    return found
+
+
 @eqx.filter_jit
 def _thread(system, arrays, n):
     def one(x, given):
-        t, h, push, fresh, start, resting = given
-        left = flow_beside(system, t, jnp.where(fresh, start, x), h, n, resting)
+        t, h, push, fresh, start, resting, later = given
+        left = flow_beside(system, t, jnp.where(fresh, start, x), h, n, resting, later)
         q, v = jnp.split(left, 2)
         metric, rows = system.metric(q), system.normals(t + h, q).rows
         right = jnp.concatenate([q, v + metric.lift(metric.whiten(rows).T @ push)])

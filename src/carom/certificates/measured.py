@@ -62,7 +62,8 @@ class _Step(NamedTuple):
     force: Any  # (d,) f
     push: Any  # (d,) grad g lam
     inertia: Any  # () 1/4 (v_a DM v_a + v_b DM v_b)
-    moved_force: Any  # (3, d) h times the change of f over the step in t, in q, in v
+    moved_force: Any  # (5, d) h times the change of f over the step in t, in q, in v, and where
+    # the push of the step may lead inside of it, in q and in v
     moved_mass: Any  # (3, d) DM Dv, with DM over the step before, this one and the next
     moved_normal: Any  # (3, d) D(grad g) lam, likewise
 
@@ -71,7 +72,9 @@ def _over_step(system, t, q, va, vb, lam):
     """Records k - 1 to k + 2, t (4,) and q (4, d); the step is from k to k + 1."""
     h, dv = t[2] - t[1], vb - va
     fa, fb = system.forces(t[1], q[1], va), system.forces(t[2], q[2], vb)
+    kick = system.metric(q[1]).solve(system.normals(t[1], q[1]).rows.T @ lam)
     elsewhere = [(t[2], q[1], va), (t[1], q[2], va), (t[1], q[1], vb)]
+    elsewhere += [(t[1], q[1] + h * kick, va), (t[1], q[1], va + kick)]
     momentum = jax.vmap(lambda q: system.metric(q).apply(dv))(q)
     push = jax.vmap(lambda t, q: system.normals(t, q).rows.T @ lam)(t, q)
     Ma, Mb = system.metric(q[1]), system.metric(q[2])
@@ -274,7 +277,9 @@ class Measured:
         out of a contact, and their velocity is (2 a dq)^1/2.
         """
         dq = self.tolerance * np.max(self.norm.velocity(self.q))
-        a = np.maximum(*ends(self.norm.velocity(self.at.a)))
+        along = self.at.bend / np.sqrt(np.maximum(self.at.inverse_mass, 1e-300))  # curvature too
+        a = np.max(along, axis=1, initial=0.0)
+        a = np.maximum(*ends(np.maximum(a, self.norm.velocity(self.at.a))))
         bounce = np.where(self.quiet, 0.0, np.sqrt(2.0 * a * dq))
         turn = self.H
         if self.resolution is not None:

@@ -28,8 +28,6 @@ import numpy as np
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.certify import _judged
 from carom.certificates.clauses import Row
-from carom.schemes.maury import Maury
-from carom.schemes.paoli_schatzman import PaoliSchatzman
 from carom.worlds.spheres import sliding
 from carom.worlds.spheres.solution import SpheresSolution
 from carom.worlds.spheres.world import World
@@ -62,7 +60,7 @@ class _Motion:
         self.sol, self.pile, self.h = sol, sol.pile, sol.dt
         self.world = World(sol.pile, sol.dt)
         self.length = sol.pile.tolerance * sol.pile.smallest
-        self.exact = isinstance(sol.scheme, Maury)
+        self.exact = sol.scheme.keeps_open
         into = (sol.t - sol.pile.start) / sol.dt - sol.steps
         self.last_whole = sol.t - sol.dt * (into - np.floor(into + 1e-6))  # (n,) [s]
         self.between = np.abs(into) > 1e-6  # (n,) records inside of a step
@@ -85,7 +83,7 @@ class _Motion:
 
     def staggered(self, mass):
         """(n - 1,) what the first interval may be off by where velocities are half a step late."""
-        late = isinstance(self.sol.scheme, PaoliSchatzman) * self.h * mass
+        late = self.sol.scheme.staggered * self.h * mass
         first = np.arange(len(self.sol) - 1) == 0
         return late * first * np.linalg.norm(self.pile.gravity)
 

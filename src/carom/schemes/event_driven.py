@@ -94,6 +94,11 @@ class EventDriven(Scheme):
     differentiable: ClassVar[bool] = True
     lockstep: ClassVar[bool] = False
     dense: ClassVar[bool] = True
+    located: ClassVar[bool] = True
+
+    @property
+    def tolerance_of_motion(self):
+        return self.rtol
 
     def over(self, span) -> "EventDriven":
         """The scheme for a run of length ``span``: with the longest step that goes with it."""

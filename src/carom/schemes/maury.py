@@ -44,6 +44,7 @@ class Maury(Scheme):
     frictional: ClassVar[bool] = True
     jointed: ClassVar[bool] = True
     gluey: ClassVar[bool] = True
+    keeps_open: ClassVar[bool] = True
 
     def __check_init__(self):
         if not (isinstance(self.points, int) and 1 <= self.points <= 1000):

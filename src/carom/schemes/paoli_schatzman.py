@@ -44,6 +44,7 @@ class PaoliSchatzman(Scheme):
     events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = True
     jointed: ClassVar[bool] = True
+    staggered: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
         metric, contacts = world.metric(q), world.contacts(t, q, world.memory(t, q))

@@ -86,6 +86,10 @@ class Penalty(Scheme):
                 "steps in each dt, or None for steps chosen by rtol and atol"
             )
 
+    @property
+    def tolerance_of_motion(self):
+        return self.rtol
+
     def contact_duration(self, system) -> Array:
         """How long a contact lasts in free flight, (4)."""
         return self._wall(system, 0).duration

@@ -49,7 +49,21 @@ class Scheme(eqx.Module):
     at_ends: ClassVar[bool] = True  # whether it asks for the force at the ends of a step
     lockstep: ClassVar[bool] = True  # whether the steps of all members of a batch are as long
     dense: ClassVar[bool] = False  # whether a step of any length is exact: records between steps
+    located: ClassVar[bool] = False  # whether the table of impacts has the times of all of them
+    keeps_open: ClassVar[bool] = (
+        False  # whether no step leaves a convex set, and Dq = h v without e
+    )
+    staggered: ClassVar[bool] = False  # whether v is that of the middle of the next step
     events_per_step: eqx.AbstractVar[int]  # located impacts that the report of a step holds
+
+    @property
+    def tolerance_of_motion(self) -> Any:
+        """The relative error of its integration between impacts; 0: no tolerance of its own."""
+        return 0.0
+
+    def contact_duration(self, system) -> Any:
+        """How long an impact lasts; None where it is an instant."""
+        return None
 
     def over(self, span) -> "Scheme":
         """The scheme for a run of length ``span``."""
