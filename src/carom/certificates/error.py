@@ -94,8 +94,8 @@ def _missed(m):
 
     A gap entered by the depth z under the acceleration a was struck with (2 a z)^1/2, and each
     impact left out changes v by 1 + e times that.  Steps of a scheme may enter a wall just before a
-    push or after it; this is in (1).  Of what a wall has not given, its next push leaves the part e,
-    for it gives what is then lacking.
+    push or after it; this is in (1).  Of what a wall has not given, its next push leaves the part
+    e, for it gives what is then lacking.
     """
     w, depth = m.estimate.windows, passed(m)
     bend = np.maximum(m.at.bend[w.first], m.at.bend[w.last])

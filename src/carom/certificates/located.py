@@ -18,6 +18,7 @@ _NEAR = 1e-9  # relative: times and impulses that are the same
 _STEPS = 64  # of integration between two impacts, at most
 _FILL = 256  # intervals of a run between two records
 _MOST = 50_000  # in all
+_MOST_LASTING = 8192  # in all, where there is a lasting contact and no impact
 _ALIKE = 1e-10  # relative change when the steps are doubled
 
 
@@ -33,7 +34,8 @@ def filled(system, scheme, table, t, q, v, lam):
         listed, (table["step"][inside], table["constraint"][inside]), table["impulse"][inside]
     )
     lasting = np.any(lam - listed > 1e-6 * np.max(lam, initial=0.0), axis=1)
-    mixed = np.flatnonzero(lasting & np.any(listed > 0.0, axis=1))
+    few = np.sum(lasting) * _FILL <= _MOST_LASTING  # long ones, in which contacts begin and end
+    mixed = np.flatnonzero(lasting & (few | np.any(listed > 0.0, axis=1)))
     if not 0 < len(mixed) * _FILL <= _MOST:
         return table, (t, q, v, lam)
     tables, pieces, first = [], [], 0

@@ -21,6 +21,14 @@ Energy, for walls and radii that stay: with u the velocity that moved the sphere
 one, u = proj(v_f) onto a set that contains 0 gives <v_f - u, u> >= 0, so that for e = 0
 
     T(u) - T(v) <= h f . u - 1/2 |u - v|^2:   no step gains more than the work of the force.    (3)
+
+A projection is solved to a velocity at each contact, small beside what contacts do to its spheres
+in the step, c = |u - v_f|, and to an overlap (kernels/numba/projection.py, (4)):
+
+    tol_k = min( tol / h,  300 tolerance max(c_i, c_j) )                                        (5)
+
+so that w_k <= tol_k where lam_k pushes, and gaps of the step before were entered by h tol_k at
+most.  Hence (3) holds to the sum of 2 lam_k tol_k, which falls with h.
 """
 
 import numpy as np
@@ -34,6 +42,8 @@ from carom.worlds.spheres.world import World
 
 _MARGIN = 2.0
 _ROUNDING = 1e-12
+_VELOCITY = 300.0  # tolerances, (5)
+_ELSEWHERE = 1e-6  # of the largest change of a velocity in the step
 _ACCEPTED = 0.15  # of a radius, and of the energy of the motion
 
 
@@ -61,7 +71,8 @@ class _Motion:
         self.world = World(sol.pile, sol.dt)
         self.length = sol.pile.tolerance * sol.pile.smallest
         self.exact = sol.scheme.keeps_open
-        into = (sol.t - sol.pile.start) / sol.dt - sol.steps
+        since = sol.pile.start if sol.end is None else sol.end.t0  # steps are counted from there
+        into = (sol.t - since) / sol.dt - sol.steps
         self.last_whole = sol.t - sol.dt * (into - np.floor(into + 1e-6))  # (n,) [s]
         self.between = np.abs(into) > 1e-6  # (n,) records inside of a step
         self.every_step = bool(np.all(np.diff(sol.steps) == 1) and not np.any(self.between))
@@ -71,6 +82,22 @@ class _Motion:
         self.span = np.diff(sol.t, prepend=sol.t[0])
         self.speed = np.max(np.linalg.norm(sol.v, axis=2), axis=1)
         self.weight = float(np.linalg.norm(sol.pile.gravity)) * np.sum(sol.pile.mass)
+
+    def tolerated(self):
+        """(n - 1,) (5), the largest in each interval between records; of several steps a bound.
+
+        In one step c is the impulse of a sphere over its mass.  In several, no contact changes a
+        velocity by more than twice the fastest there can be, and a step of the force.
+        """
+        sol, pile = self.sol, self.pile
+        c = np.max(np.linalg.norm(sol.impulse[1:], axis=2) / pile.mass, axis=1, initial=0.0)
+        if pile.spins:
+            turned = np.linalg.norm(_turned(self)[1], axis=2) * sol.radius[1:] / pile.inertia
+            c = np.maximum(c, np.max(turned, axis=1, initial=0.0))
+        g, several = float(np.linalg.norm(pile.gravity)), np.diff(sol.steps) > 1
+        fastest = np.maximum.accumulate(self.speed) + g * self.span
+        c = np.where(several, 2.0 * fastest[1:] + g * self.h, c)
+        return np.minimum(self.length / self.h, _VELOCITY * pile.tolerance * c)
 
     def entered(self):
         """(n,) what a scheme that is not exact may enter: a step at the fastest approach."""
@@ -99,7 +126,8 @@ class _Motion:
 def _beside_the_motion(m):
     """What was entered, over the radius; and what was gained from nowhere, over the energy.
 
-    Both in the whole run: a little in each step is as good as nothing checked.
+    Both in the whole run: a little in each step is as good as nothing checked.  What rests has the
+    energy of a step: what contacts push, at the speed that the force makes in it.
     """
     entered = np.max(m.sol.overlap, initial=0.0) / m.pile.smallest
     if _not_checked("energy", m):
@@ -107,7 +135,9 @@ def _beside_the_motion(m):
     kinetic, work = m.sol.kinetic_energy(), m.sol.work
     gained = np.cumsum(np.diff(kinetic) - work[1:])
     above = np.max(gained - np.minimum.accumulate(np.minimum(gained, 0.0)), initial=0.0)
-    size = max(np.max(kinetic), np.max(np.abs(np.cumsum(work)), initial=0.0))
+    step = m.sol.push[1:] / np.maximum(np.diff(m.sol.steps), 1)
+    step = np.max(step, initial=0.0) * m.h * float(np.linalg.norm(m.pile.gravity))
+    size = max(np.max(kinetic), np.max(np.abs(np.cumsum(work)), initial=0.0), step)
     return max(entered, above / max(size, 1e-300) if above > _ROUNDING * size else 0.0)
 
 
@@ -139,7 +169,9 @@ def _complementarity(m):
                 g = float(np.linalg.norm(m.pile.gravity))
                 fastest = np.max(m.speed[max(k - 1, 0) : k + 1])
                 slid = 2.0 * m.h * (relative + fastest + m.h * g)
-            bound = _MARGIN * (m.length + slid)
+            closed = m.length if m.pile.friction > 0.0 else m.h * _tolerated(m, k, table)
+            small = closed + _ROUNDING * np.max(np.abs(m.sol.x[k]))
+            bound = _MARGIN * (small + slid)
             ratio = np.where(pushes, np.abs(gap) / bound, 0.0)
             worst = int(np.argmax(ratio))
             if pushes[worst]:
@@ -165,8 +197,28 @@ def _measured(m, k, table):
     inverse[:N] = 1.0 / m.pile.mass
     relative = np.linalg.norm(v[i] - np.where(wall[:, None], 0.0, v[other]), axis=1)
     diagonal = inverse[i] + np.where(wall, 0.0, inverse[other])
-    pushes = table.impulse * diagonal * m.h > _MARGIN * m.length
+    pushes = table.impulse * diagonal > _MARGIN * _tolerated(m, k, table)
     return gap, relative, np.where(wall, r[i], apart), pushes
+
+
+def _tolerated(m, k, table):
+    """(c,) (5), of the step that ends at record k."""
+    i, j = table.pairs.T
+    N, pile = len(m.pile), m.pile
+    other = np.where((j < 0) | (j >= N), N, j)  # walls and obstacles do not move
+    P = _padded(table.impulse[:, None] * table.normal + table.friction)
+    change = np.zeros((N + 1, 3))
+    np.add.at(change, i, -P)
+    np.add.at(change, other, P)
+    c = np.append(np.linalg.norm(change[:N], axis=1) / pile.mass, 0.0)
+    if pile.spins:
+        turn, r = np.zeros((N + 1, 3)), np.append(m.world.radii(m.last_whole[k])[:N], 0.0)
+        lever = np.cross(_padded(table.normal), _padded(table.friction))
+        for body in (i, other):
+            np.add.at(turn, body, -r[body, None] * lever)
+        c[:N] = np.maximum(c[:N], r[:N] * np.linalg.norm(turn[:N], axis=1) / pile.inertia)
+    own = np.maximum(np.maximum(c[i], c[other]), _ELSEWHERE * np.max(c))
+    return np.minimum(m.length / m.h, _VELOCITY * pile.tolerance * own)
 
 
 def _wall_gaps(m, t, x, i, source):
@@ -240,18 +292,26 @@ def _cone(m):
 
 def _slip(m):
     """(4), as the velocity that it lacks; at a record inside of a step x has moved on."""
-    value = np.array([_slipped(m, k, table) for k, table in enumerate(m.sol.contacts)])
+    found = [_slipped(m, k, table) for k, table in enumerate(m.sol.contacts)]
+    allowed = [_tolerated(m, k, table) for k, table in enumerate(m.sol.contacts)]
     spin = np.max(np.abs(m.sol.spin.reshape(len(m.sol), -1)), axis=1)
     turning = np.max(np.abs(m.pile.walls.surfaces_at(m.sol.t[0], m.h)[2]), initial=0.0)
     late = 2.0 * m.h * turning * m.speed * (m.sol.t - m.last_whole > 1e-6 * m.h)
     rounding = 100.0 * _ROUNDING * (m.speed + spin * np.max(m.sol.radius))
-    return value, m.length / m.h + late + rounding, m.sol.t
+    spare = late + rounding
+    worst = [
+        np.argmax(x / (a + s + 1e-300)) if len(x) else None
+        for x, a, s in zip(found, allowed, spare, strict=True)
+    ]
+    at = zip(found, allowed, worst, strict=True)
+    both = np.array([(0.0, 0.0) if w is None else (x[w], a[w]) for x, a, w in at])
+    return both[:, 0], _MARGIN * both[:, 1] + spare, m.sol.t
 
 
 def _slipped(m, k, table):
-    """The largest tangential residual of the contacts of record k [m/s]."""
+    """(c,) the tangential residual of the contacts of record k [m/s]."""
     if not len(table):
-        return 0.0
+        return np.zeros(0)
     t, N, pile = m.last_whole[k], len(m.pile), m.pile
     x = _padded(m.sol.x[k] - m.sol.moved[k] * m.exact)  # where the rows of the step were
     bodies, r = m.world.bodies(t, x), m.world.radii(t)
@@ -275,7 +335,7 @@ def _slipped(m, k, table):
     wanted, most = T - w / a[:, None], pile.friction * table.impulse
     size = np.linalg.norm(wanted, axis=1)
     wanted *= np.divide(most, size, out=np.ones_like(size), where=size > most)[:, None]
-    return float(np.max(a * np.linalg.norm(T - wanted, axis=1)))
+    return a * np.linalg.norm(T - wanted, axis=1)
 
 
 def _padded(x):
@@ -286,7 +346,7 @@ def _energy(m):
     """(3); a bounce may gain a step's worth of the force, a tolerance a little of each impulse."""
     sol = m.sol
     gain = np.diff(sol.kinetic_energy()) - sol.work[1:]
-    slack = _MARGIN * sol.push[1:] * m.length / m.h
+    slack = _MARGIN * sol.push[1:] * m.tolerated()
     if m.pile.restitution > 0.0 or not m.exact:
         g = float(np.linalg.norm(m.pile.gravity))
         slack = slack + _MARGIN * m.h * g * (2.0 * sol.push[1:] + m.weight * np.diff(sol.t))
@@ -311,16 +371,16 @@ _CLAUSES = [
     Row(_feasibility, "feasibility", "gap >= 0, at the records", _AT),
     Row(_feasibility_run, "feasibility, run", "gap >= 0, every step as told by the run", _AT),
     Row(_sign, "sign", "lam >= 0", "0"),
-    Row(_complementarity, "complementarity", "lam > 0 only if gap = 0", "2 tol + (h v)^2 / r"),
+    Row(_complementarity, "complementarity", "lam > 0 only if gap = 0", "2 tol_k h + (h v)^2 / r"),
     Row(_momentum, "momentum", "m Dv = m g Dt + impulse, each sphere", "rounding"),
     Row(_momentum_total, "momentum, total", "D(sum m v) = weight Dt - on walls", "rounding"),
     Row(_kinematics, "kinematics", "Dx = h v, the step before a record", "rounding"),
-    Row(_energy, "energy", "DT <= work of the forces", "2 tol / h sum of lam"),
+    Row(_energy, "energy", "DT <= work of the forces", "2 sum of lam min(tol / h, 300 tol c)"),
 ]
 _OF_SPIN = [
     Row(_angular, "angular momentum", "I Dw = angular impulse, each sphere", "rounding"),
     Row(_cone, "cone", "|T| <= mu lam", "rounding"),
-    Row(_slip, "slip", "T against the slip, or none", "tol / h"),
+    Row(_slip, "slip", "T against the slip, or none", "2 min(tol / h, 300 tol c)"),
 ]
 
 

@@ -1,0 +1,54 @@
+"""Certificates of spheres: at small steps, and of runs that go on."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import carom
+from carom.spheres import Box
+
+EVERY = carom.Record(every=1)
+
+
+def pile(**options):
+    """Twelve discs that fall into a box."""
+    return carom.spheres.lattice(
+        [4, 3], 0.05, spacing=0.11, jitter=0.004, gravity=[0.0, -9.81],
+        walls=[Box([0.0, 0.0], [0.44, np.inf])], **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dt", [1e-3, 1e-5, 1e-7])
+def test_what_is_allowed_falls_with_the_step(dt):
+    """A column at rest, in small steps: accepted, and energy from nowhere is found at every dt."""
+    height = 0.125 * (0.5 + np.arange(5))
+    column = carom.Spheres(
+        np.stack([np.full(5, 0.25), height], axis=1), 0.0625,
+        gravity=[0.0, -9.81], walls=[Box([0.0, 0.0], [0.5, np.inf])],
+    )  # fmt: skip
+    sol = carom.solve(column, carom.Maury(), t1=20 * dt, dt=dt, record=EVERY)
+    found = carom.certify(sol)
+    assert found.ok, str(found)
+    assert all(len(table) == 5 for table in sol.contacts[1:])
+    fallen = 9.81 * dt  # the speed that contacts take away in a step
+    assert found["energy"].allowed < 1e-2 * np.sum(column.mass) * fallen**2
+    faster = copy.deepcopy(sol)
+    faster.v[10] += 0.3 * fallen
+    assert carom.certify(faster)["energy"].ok is False
+    opened = copy.deepcopy(sol)  # contacts push though they are open
+    opened.x[10] *= 1.0 + 1e-4
+    assert carom.certify(opened)["complementarity"].ok is False
+
+
+@pytest.mark.parametrize("dt", [2e-3, 1e-3])
+def test_a_run_that_goes_on_is_judged_like_the_whole(dt):
+    """Records at whole steps are that, wherever steps are counted from."""
+    first = carom.solve(pile(), carom.Maury(), t1=0.2, dt=2e-3, record=EVERY)
+    rest = carom.solve(pile(), carom.Maury(), start=first, t1=0.3, dt=dt, record=EVERY)
+    found = carom.certify(rest)
+    assert found.ok, str(found)
+    assert found["feasibility"].allowed == pytest.approx(1.6 * 1e-6 * 0.05)
+    entered = copy.deepcopy(rest)
+    entered.x[20, 5] = entered.x[20, 6] + [0.1 - 1e-5, 0.0]  # an overlap of 1e-5
+    assert carom.certify(entered)["feasibility"].ok is False
