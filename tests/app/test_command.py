@@ -246,6 +246,21 @@ def test_stopped_and_resumed(carom_does, tmp_path, pile, monkeypatch):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
+def test_codes_of_certify(carom_does, tmp_path):
+    """0 is for a solution alone."""
+    (tmp_path / "ball.toml").write_text(BALL)
+    for dt, every, wanted in (("0.3", "1", 5), ("0.005", "7", 6), ("0.005", "1", 0)):
+        options = ("--scheme", "Maury", "--dt", dt, "--every", every, "--out", f"{wanted}.nc")
+        assert carom_does("run", "ball.toml", *options)[0] == 0
+        code, said, _ = carom_does("certify", f"{wanted}.nc")
+        assert code == wanted, said
+    import h5py
+
+    with h5py.File(tmp_path / "0.nc", "r+") as h5:
+        h5["impulse"][...] = -h5["impulse"][...]
+    assert carom_does("certify", "0.nc")[0] == 3
+
+
 def test_a_python_file(carom_does, tmp_path):
     (tmp_path / "own.py").write_text(
         "import carom\n"
