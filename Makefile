@@ -14,7 +14,7 @@ help:
 	@echo "make run       simulate a double pendulum beside a wall; picture in out/"
 	@echo "make test      the tests, without the slow ones"
 	@echo "make test-all  all tests"
-	@echo "make lint      ruff, pyright and the layers of the house"
+	@echo "make lint      ruff, types (of a script that uses carom too) and the layers of the house"
 	@echo "make bench     speed against C, SciPy and, where installed, Siconos; work against error"
 	@echo "make clean     remove what these made, .venv included"
 
@@ -32,6 +32,8 @@ lint: $(VENV)/.with-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/pyright tests/house/user_script.py
+	MYPYPATH=src $(BIN)/mypy --strict --follow-imports=silent tests/house/user_script.py
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.with-bench

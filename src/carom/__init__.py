@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-import carom._jax  # noqa: F401  (first: it sets up JAX)
+from carom import _jax as _jax  # first: it sets up JAX
 from carom import errors, models, spheres
 from carom.certificates.certify import Certificate, certify, certify_arrays
 from carom.errors import CaromError
@@ -23,7 +23,9 @@ from carom.status import Status
 from carom.worlds.system.system import Lagrangian, System
 
 if _TYPE_CHECKING:
-    from carom import fclib, study
+    from carom import bench, fclib, study
+
+    __version__: str
 
 __all__ = [
     "CaromError",
@@ -43,6 +45,7 @@ __all__ = [
     "Spheres",
     "Status",
     "System",
+    "bench",
     "certify",
     "certify_arrays",
     "errors",
@@ -58,9 +61,18 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """``carom.study`` and ``carom.fclib`` are imported when they are first used."""
-    if name in ("fclib", "study"):
+    """``carom.study``, ``bench`` and ``fclib`` are imported when they are first used."""
+    if name in ("bench", "fclib", "study"):
         import importlib
 
         return importlib.import_module(f"carom.{name}")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("carom")
     raise AttributeError(f"module 'carom' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What is public: the rest is how it is made."""
+    return [*__all__, "__doc__", "__version__"]

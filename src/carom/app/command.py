@@ -211,7 +211,8 @@ def _loaded(path, problem=None):
         with Reader(path) as found:
             if plan is None and found.functions:
                 plan = runfile.from_description(found.description, path)
-        return carom.load(path, pile=None if plan is None else plan.problem), plan
+        found: Any = carom.load(path, pile=None if plan is None else plan.problem)
+        return found, plan
     from carom.io import netcdf
 
     try:

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import numpy as np
 
+from carom.shown import Shown, table_html
+
 
 @dataclass(frozen=True)
 class Clause:
@@ -32,8 +34,8 @@ class Verdict(StrEnum):
     OPEN = "not fully checked"
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Shown):
     """What was checked.  ``certificate["impact law"]`` is one clause; print it for the table.
 
     ``error`` is the estimated error of q in its own units, the largest over coordinates and times;
@@ -78,14 +80,8 @@ class Certificate:
         return "\n".join([f"{self.title}: {self._verdict()}", *lines])
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        def row(cells, tag):
-            return "<tr>" + "".join(f"<{tag}>{escape(c)}</{tag}>" for c in cells) + "</tr>"
-
-        body = "".join(row(_cells(c), "td") for c in self.clauses)
-        head = f"<p>{escape(self.title)}: <b>{self._verdict()}</b></p>"
-        return f"{head}<table>{row(_HEADER, 'th')}{body}</table>"
+        heading = f"{self.title}: {self._verdict()}"
+        return table_html(heading, _HEADER, [_cells(c) for c in self.clauses])
 
     def _verdict(self):
         if self.verdict is Verdict.SOLUTION and math.isfinite(self.error):

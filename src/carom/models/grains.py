@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from carom.models.problem import ModelError
+from carom.shown import Shown
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Scene:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Scene(Shown):
     """Spheres on [0, t1], and what must come out.
 
     ``expected(sol)`` gives pairs (measured, known) by name, for a solution of the scene.
@@ -26,6 +27,9 @@ class Scene:
     q0: None = None  # as `Problem` has them, so that one call of solve serves both
     v0: None = None
     t0: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.system}, to t = {self.t1:.6g} in steps of {self.dt:.3g}"
 
 
 def granular_gas(*, count=1000, packing=0.05, e=0.95, radius=0.5, speed=1.0, seed=1, spans=3.0):

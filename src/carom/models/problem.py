@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carom.errors import CaromError, TimeError
+from carom.shown import Shown, counted
 from carom.worlds.system.system import System
 
 # An infinite sequence of impacts is cut where the speed, relative to the first one, is below
@@ -19,8 +20,8 @@ class ModelError(CaromError, ValueError):
     """The parameters of a model describe no motion, or one whose exact form is not known."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Problem:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Problem(Shown):
     """A system with initial data on ``[t0, t1]`` and its exact motion.
 
     ``exact(t)`` takes times ``t (n,)`` in ``[t0, t1]`` and returns ``q (n, d)``, ``v (n, d)``,
@@ -39,6 +40,18 @@ class Problem:
     impact_times: np.ndarray | None = None  # (k,) in [t0, t1]; the first ones if they accumulate
     reaction: Callable[[np.ndarray], np.ndarray] | None = None  # t (n,) to the gaps' forces (n, p)
     frequency: float | None = None  # highest natural one: an explicit scheme needs dt < 2/frequency
+
+    def __str__(self) -> str:
+        impacts = "accumulating" if self.accumulation is not None else None
+        if impacts is None and self.impact_times is not None:
+            impacts = len(self.impact_times)
+        size = counted(len(self.q0), "coordinate")
+        return (
+            f"{self.name}, {size}, t = {self.t0:g} to {self.t1:.6g}\n"
+            f"  system                  {self.system}\n"
+            f"  impacts                 {'not listed' if impacts is None else impacts}\n"
+            f"  exact motion            {self.source}"
+        )
 
     def __post_init__(self):
         if not self.t1 > self.t0:

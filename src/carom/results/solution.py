@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import equinox as eqx
 import jax
@@ -12,7 +12,12 @@ from jax.core import Tracer
 
 from carom.errors import RecordError, TimeError
 from carom.results.impacts import COLUMNS, ImpactLog
+from carom.shown import Shown, counted
 from carom.status import Status, is_ok, name_of, text_of
+
+if TYPE_CHECKING:
+    from carom.worlds.spheres.model import Spheres
+    from carom.worlds.spheres.solution import SpheresSolution
 
 
 class Stats(eqx.Module):
@@ -69,7 +74,7 @@ class Origin:
     impacts: np.ndarray | None = None  # the table, when it was collected during the run
 
 
-class Motion:
+class Motion(Shown):
     """What can be asked of a motion, wherever its arrays are: here, or netcdf.RecordedSolution."""
 
     t: Any
@@ -222,11 +227,6 @@ class Motion:
     def __str__(self) -> str:
         return summary(self)
 
-    def _repr_html_(self) -> str:
-        from carom.pictures.notebook import summary_html
-
-        return summary_html(str(self))
-
     def _has_impacts(self) -> bool:
         try:
             return self.impacts is not None
@@ -269,7 +269,10 @@ class Solution(Motion, eqx.Module):
         return jax.tree_util.tree_map(lambda a: a[member], self)
 
     def __repr__(self) -> str:
-        return f"<Solution of {self.scheme}: t {self.t.shape}, q {self.q.shape}, {self.status}>"
+        if isinstance(self.t, Tracer) or np.ndim(self.t) > 1:
+            return f"<Solution of {self.scheme}: t {self.t.shape}, q {self.q.shape}>"
+        records = counted(len(self.t), "record")
+        return f"<Solution of {self.scheme}: {records}, q {self.q.shape}, {name_of(self.status)}>"
 
 
 AXES = {  # after time
@@ -285,7 +288,11 @@ AXES = {  # after time
 STATS = ("steps", "residual", "iterations", "contraction", "penetration", "fallbacks", "unlisted")
 
 
-def load(path: str | os.PathLike, *, pile=None) -> Any:
+@overload
+def load(path: str | os.PathLike, *, pile: "Spheres") -> "SpheresSolution": ...
+@overload
+def load(path: str | os.PathLike, *, pile: None = None) -> "Solution | SpheresSolution": ...
+def load(path: str | os.PathLike, *, pile: "Spheres | None" = None) -> Any:
     """A solution saved by ``sol.save``; its ``system`` is None, for functions are not saved.
 
     A recording made as a run went too, whole or as far as it got; ``pile`` is needed where Spheres
@@ -365,13 +372,7 @@ def _stat(data, name):
 
 def scheme_text(scheme) -> str:
     """The scheme as one would write it."""
-    if isinstance(scheme, str):
-        return scheme
-
-    def plain(x):  # a number that was an argument of vmap or jit is not known any more
-        return x.tolist() if eqx.is_array(x) and not isinstance(x, Tracer) else x
-
-    return str(jax.tree_util.tree_map(plain, scheme))
+    return str(scheme)
 
 
 def summary(sol: Motion) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from carom.errors import KindError, RecordError, TimeError
+from carom.shown import Shown, call_text
 
 
-class Record:
+class Record(Shown):
     """What ``solve`` keeps, and where.
 
     Record()                 every step, and the table of impacts
@@ -33,12 +34,12 @@ class Record:
         path: str | os.PathLike | None = None,
         *,
         every: int | None = None,
-        times=None,
+        times: Any = None,
         impacts: bool | None = None,
         final: bool = False,
         resume: bool = False,
         overwrite: bool = False,
-    ):
+    ) -> None:
         chosen = [every is not None, times is not None, final]
         if sum(chosen) > 1:
             raise RecordError(
@@ -63,6 +64,22 @@ class Record:
         self.description = ""  # of the run, for the file: how the command would make it again
         self.impacts = every == 1 if impacts is None else bool(impacts)
         self.with_impacts = bool(impacts)  # whether they were asked for
+
+    def __str__(self) -> str:
+        path = [] if self.path is None else [repr(os.fspath(self.path))]
+        times = None if self.times is None else f"{len(self.times)} of them"
+        options = {
+            "every": None if self.every == 1 else self.every,
+            "times": times,
+            "impacts": self.with_impacts or None,
+            "final": self.final or None,
+            "resume": self.resume or None,
+            "overwrite": self.overwrite or None,
+        }
+        return call_text("Record", *path, **options)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def check_path(self) -> None:
         """Refuse a folder that cannot be written to, and a file that would be lost."""

@@ -11,6 +11,7 @@ from carom.run.checks import checked_times
 from carom.run.record import Record
 from carom.run.solve import solve
 from carom.schemes.scheme import Scheme
+from carom.shown import Shown, counted, table_html
 from carom.worlds.system.system import System
 
 _RECENT = 3  # differences that an estimate looks at, for one alone may be small by luck
@@ -69,8 +70,8 @@ def refine(
     return _refinement(runs, error)
 
 
-@dataclass(frozen=True)
-class Refinement:
+@dataclass(frozen=True, repr=False)
+class Refinement(Shown):
     """Runs of one motion at levels of dt; print it for the table."""
 
     t: np.ndarray  # (n,) times of comparison
@@ -96,14 +97,28 @@ class Refinement:
         return self.converges and bool(self.estimates[-1] <= self.error)
 
     def __str__(self) -> str:
-        rows = [f"{'dt':>12}  {'difference':>12}  {'order':>6}  {'estimate':>12}"]
+        width = (12, 12, 6, 12)
+        rows = [
+            "  ".join(f"{cell:>{w}}" for cell, w in zip(row, width, strict=True)).rstrip()
+            for row in self._table()
+        ]
+        return "\n".join([*rows, self._verdict()])
+
+    def _table(self):
+        """The names of the columns, then the rows, as text."""
+        yield "dt", "difference", "order", "estimate"
         d = np.concatenate([[np.nan], self.differences])
         order = np.concatenate([[np.nan, np.nan], _slopes(self.dt[1:], self.differences)])
         for row in zip(self.dt, d, order, self.estimates, strict=True):
             h, *cells = row
-            text = ["" if math.isnan(x) else f"{x:.3g}" for x in cells]
-            rows.append(f"{h:12.6g}  {text[0]:>12}  {text[1]:>6}  {text[2]:>12}".rstrip())
-        return "\n".join([*rows, self._verdict()])
+            yield f"{h:.6g}", *("" if math.isnan(x) else f"{x:.3g}" for x in cells)
+
+    def __repr__(self) -> str:
+        return f"<Refinement: {counted(len(self.dt), 'level')}, {self._verdict()}>"
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._table()
+        return table_html(self._verdict(), head, rows)
 
     def _verdict(self):
         norm = "sup norm of q over times and coordinates"

@@ -4,12 +4,13 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from carom.derivatives import differentiable, refusing
 from carom.errors import RecordError, ShapeError
@@ -55,18 +56,46 @@ _PIECE_SECONDS = 0.2  # of a piece, where somebody looks or a file is written
 _FIRST_STEPS = 256  # of the first piece then, before its pace is known
 
 
+@overload
 def solve(
-    system: System | Spheres,
+    system: Spheres,
     scheme: Scheme,
-    q0=None,
-    v0=None,
+    *,
+    start: SpheresSolution | None = None,
+    t0: float | None = None,
+    t1: float,
+    dt: float,
+    record: Record | None = None,
+    progress: bool | Callable[[Any], object] = False,
+    throw: bool = True,
+) -> SpheresSolution: ...
+@overload
+def solve(
+    system: System,
+    scheme: Scheme,
+    q0: ArrayLike | None = None,
+    v0: ArrayLike | None = None,
+    *,
+    start: Solution | None = None,
+    t0: float | None = None,
+    t1: float,
+    dt: float,
+    record: Record | None = None,
+    progress: bool | Callable[[Any], object] = False,
+    throw: bool = True,
+) -> Solution: ...
+def solve(
+    system: Any,
+    scheme: Scheme,
+    q0: ArrayLike | None = None,
+    v0: ArrayLike | None = None,
     *,
     start: Any = None,
     t0: float | None = None,
     t1: float,
     dt: float,
     record: Record | None = None,
-    progress: bool | Callable = False,
+    progress: bool | Callable[[Any], object] = False,
     throw: bool = True,
 ) -> Any:
     """Move a system, or spheres, from t0 to t1 through impacts; a Solution or SpheresSolution.

@@ -38,7 +38,6 @@ class Maury(Scheme):
     mean: Callable | None = eqx.field(default=None, static=True)
 
     one_restitution: ClassVar[bool] = False
-    events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = True
     at_ends: ClassVar[bool] = False
     frictional: ClassVar[bool] = True

@@ -49,7 +49,6 @@ class Moreau(Scheme):
     newton: bool = False
     correct: bool = False
     one_restitution: ClassVar[bool] = False
-    events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = True
     frictional: ClassVar[bool] = True
     jointed: ClassVar[bool] = True

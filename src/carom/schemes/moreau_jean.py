@@ -39,7 +39,6 @@ class MoreauJean(Scheme):
 
     theta: Array = eqx.field(default=0.5, converter=number)
     one_restitution: ClassVar[bool] = False
-    events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = True
 
     def __check_init__(self):

@@ -41,7 +41,6 @@ class PaoliSchatzman(Scheme):
     tolerance: float = 1e-13
     iterations: int = 50
     one_restitution: ClassVar[bool] = True
-    events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = True
     jointed: ClassVar[bool] = True
     staggered: ClassVar[bool] = True

@@ -70,7 +70,6 @@ class Penalty(Scheme):
     atol: Array = eqx.field(default=1e-11, converter=number)
     substeps: int | None = None
     one_restitution: ClassVar[bool] = True
-    events_per_step: ClassVar[int] = 0
     rigid: ClassVar[bool] = False
 
     def __check_init__(self):

@@ -1,11 +1,13 @@
 """What every time-stepping scheme is: a start and a step over a world."""
 
 import abc
+import dataclasses
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
+from jax.core import Tracer
 
 from carom.projection import Projection
 from carom.status import Status
@@ -54,7 +56,7 @@ class Scheme(eqx.Module):
         False  # whether no step leaves a convex set, and Dq = h v without e
     )
     staggered: ClassVar[bool] = False  # whether v is that of the middle of the next step
-    events_per_step: eqx.AbstractVar[int]  # located impacts that the report of a step holds
+    events_per_step: ClassVar[int] = 0  # located impacts that the report of a step holds
 
     @property
     def tolerance_of_motion(self) -> Any:
@@ -69,6 +71,15 @@ class Scheme(eqx.Module):
         """The scheme for a run of length ``span``."""
         return self
 
+    def __repr__(self) -> str:
+        """As one would write it: the options that are not the default, with their values."""
+        options = []
+        for field in dataclasses.fields(self):
+            value = _plain(getattr(self, field.name))
+            if field.repr and value != field.default:
+                options.append(f"{field.name}={value}")
+        return f"{type(self).__name__}({', '.join(options)})"
+
     @abc.abstractmethod
     def start(self, world, t: Array, q: Array, v: Array, dt: Array) -> State:
         """The first state, from admissible data (an impact at t0 has already been applied)."""
@@ -81,6 +92,13 @@ class Scheme(eqx.Module):
 def number(x) -> Any:
     """A parameter of a scheme as an array: a new value of it compiles nothing anew."""
     return None if x is None else jnp.asarray(x, float)
+
+
+def _plain(value) -> Any:
+    """A number, a list or a text; an array that is not known, under jit or vmap, as it is."""
+    if isinstance(value, Tracer):
+        return "..."
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def rebound(world, metric, contacts, v: Array, active: Array) -> Projection:

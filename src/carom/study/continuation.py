@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carom.errors import StudyError
+from carom.shown import Shown, counted
 from carom.study.shooting import Compiled, Orbit, Shooting, monodromy
 
 KINDS = ("period doubling", "fold", "grazing")
@@ -23,8 +24,8 @@ class Bifurcation:
     orbit: Orbit
 
 
-@dataclass(frozen=True, eq=False)
-class Branch:
+@dataclass(frozen=True, eq=False, repr=False)
+class Branch(Shown):
     """Orbits along a parameter, in the order in which they were found."""
 
     orbits: list[Orbit]
@@ -53,7 +54,9 @@ class Branch:
 
     def __str__(self) -> str:
         p = self.parameter
-        lines = [f"{len(p)} orbits from {p[0]:.10g} to {p[-1]:.10g}; {self.ended}"]
+        if not len(p):
+            return f"no orbits; {self.ended}"
+        lines = [f"{counted(len(p), 'orbit')} from {p[0]:.10g} to {p[-1]:.10g}; {self.ended}"]
         lines += [f"  {b.kind:<16} at {b.parameter:.10g}" for b in self.bifurcations]
         return "\n".join(lines)
 

@@ -11,12 +11,13 @@ from carom.errors import StudyError
 from carom.run.loop import Run, begin
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.scheme import State
+from carom.shown import Shown, counted
 from carom.status import Status, text_of
 from carom.worlds.system.system import System
 
 
-@dataclass(frozen=True, eq=False)
-class Exponents:
+@dataclass(frozen=True, eq=False, repr=False)
+class Exponents(Shown):
     """Mean growth rates of tangent vectors along a motion."""
 
     exponents: np.ndarray  # (m,) [1/time], largest first
@@ -34,6 +35,15 @@ class Exponents:
         """(n, m) the exponents as they were after each interval."""
         time = self.interval * np.arange(1, len(self.growth) + 1)
         return np.cumsum(self.growth, axis=0) / time[:, None]
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{x:.6g}" for x in self.exponents)
+        return (
+            f"Lyapunov exponents {values} after {counted(len(self.growth), 'interval')} of "
+            f"{self.interval:.6g}\n"
+            f"  sum                     {self.sum:.6g}\n"
+            f"  impacts per time        {self.impact_rate:.6g}"
+        )
 
     def plot(self, ax=None):
         """The history, to see whether it has settled."""

@@ -11,6 +11,7 @@ from carom.errors import StudyError
 from carom.run.record import Record
 from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
+from carom.shown import Shown, counted
 from carom.study.flight import shoot, state_at, watch_flights
 from carom.worlds.system.system import System
 
@@ -19,8 +20,8 @@ _SAMPLES = 200  # of a flight, to see what its gaps do
 _IMPACTS = 64  # in a period: more are hardly isolated
 
 
-@dataclass(frozen=True, eq=False)
-class Orbit:
+@dataclass(frozen=True, eq=False, repr=False)
+class Orbit(Shown):
     """A periodic motion: x(t0 + period) = x(t0), x = (q, v), with k impacts on the way."""
 
     t0: float
@@ -70,8 +71,10 @@ class Orbit:
 
     def __str__(self) -> str:
         largest = np.abs(self.multipliers[0])
+        impacts = counted(len(self.impact_times), "impact")
+        where = "" if self.parameter is None else f" at {self.parameter:.10g}"
         return (
-            f"orbit of period {self.period:.10g}, {len(self.impact_times)} impacts, "
+            f"orbit of period {self.period:.10g}{where}, {impacts}, "
             f"{'stable' if self.stable else 'unstable'} (largest multiplier {largest:.6g}), "
             f"residual {self.residual:.1e}"
         )

@@ -60,22 +60,22 @@ class Spheres:
 
     def __init__(
         self,
-        position,
-        radius,
-        velocity=None,
-        mass=None,
-        walls=(),
-        gravity=None,
+        position: Any,
+        radius: Any,
+        velocity: Any = None,
+        mass: Any = None,
+        walls: Any = (),
+        gravity: Any = None,
         restitution: float = 0.0,
-        periodic=None,
+        periodic: Any = None,
         *,
         friction: float = 0.0,
-        spin=None,
-        inertia=None,
-        force: Callable | None = None,
+        spin: Any = None,
+        inertia: Any = None,
+        force: Callable[..., Any] | None = None,
         tolerance: float = 1e-6,
         iterations: int = 20_000,
-    ):
+    ) -> None:
         x = numbers(position, "position")
         if x.ndim != 2 or x.shape[1] not in (2, 3) or len(x) == 0:
             raise errors.ShapeError(f"position has shape {x.shape}; it must be (N, 2) or (N, 3)")

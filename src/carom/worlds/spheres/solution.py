@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from carom.errors import RecordError
+from carom.shown import Shown
 from carom.status import Status, text_of
 
 
@@ -69,7 +70,7 @@ class SpheresEnd:
     state: bytes  # of the run, dumped
 
 
-class SpheresSolution:
+class SpheresSolution(Shown):
     """The motion of spheres, sampled at the recorded times: n records, N spheres, W walls."""
 
     def __init__(self, frames: list[Frame], *, stats, status, dt, scheme, pile, end=None):
@@ -124,11 +125,6 @@ class SpheresSolution:
                 f"  contacts at the end     {len(self.contacts[-1])}",
             ]
         )
-
-    def _repr_html_(self) -> str:
-        from carom.pictures.notebook import summary_html
-
-        return summary_html(str(self))
 
     # What physicists ask for; each is (n,) or (n, ...) over the records.
 

@@ -17,13 +17,14 @@ from carom.projection.fixed_point import Solved, fixed_point
 from carom.projection.metric import Metric, check_definite, inertial_force, metric_of, product
 from carom.projection.nearest import Nearest, nearest
 from carom.projection.sparse import is_sparse, sparse_metric
+from carom.shown import Shown, call_text, function_text, number_text
 from carom.status import Status, failing, first_failure
 from carom.worlds.system.contacts import Contacts, Normals
 
 _ROUNDING = 4.0 * float(np.finfo(float).eps)  # of the terms of a gap: one so small is closed
 
 
-class System(eqx.Module):
+class System(Shown, eqx.Module):
     """M(q) q'' = force(t, q, v) while every gap(t, q) >= 0, with restitution at impacts.
 
     Parameters
@@ -63,16 +64,16 @@ class System(eqx.Module):
     def __init__(
         self,
         *,
-        force,
-        gap=None,
-        mass=None,
-        restitution=0.0,
-        friction=None,
-        slip=None,
-        joint=None,
-        glue=False,
-        law=None,
-    ):
+        force: Callable[..., Any],
+        gap: Callable[..., Any] | None = None,
+        mass: Any = None,
+        restitution: Any = 0.0,
+        friction: Any = None,
+        slip: Callable[..., Any] | None = None,
+        joint: Callable[..., Any] | None = None,
+        glue: bool = False,
+        law: Callable[..., Any] | None = None,
+    ) -> None:
         if not callable(force):
             raise ShapeError(f"force must be a function of (t, q, v), not {force!r}")
         if gap is not None and not callable(gap):
@@ -86,6 +87,25 @@ class System(eqx.Module):
         self.slip, self.joint = _hashable(slip), _hashable(joint)
         self.friction = _checked_friction(friction, slip, gap)
         self.glue, self.own_law = _checked_glue(glue, friction, self.restitution), law
+
+    def __str__(self) -> str:
+        kind = type(self.mass).__name__.removesuffix("Metric").lower()
+        mass = f"<{kind}>" if isinstance(self.mass, Metric) else function_text(self.mass)
+        return call_text(
+            type(self).__name__,
+            force=function_text(self.force),
+            gap=function_text(self.gap),
+            mass=None if kind == "identity" else mass,
+            restitution=number_text(self.restitution),
+            friction=None if self.friction is None else number_text(self.friction),
+            slip=function_text(self.slip),
+            joint=function_text(self.joint),
+            glue=self.glue or None,
+            law=function_text(self.own_law),
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
 
     # What a scheme asks of its world.
 
@@ -258,15 +278,15 @@ class _LagrangianForce(eqx.Module):
 
 def Lagrangian(
     *,
-    mass=None,
-    potential=None,
-    gap=None,
-    restitution=0.0,
-    force=None,
-    friction=None,
-    slip=None,
-    joint=None,
-    glue=False,
+    mass: Any = None,
+    potential: Callable[..., Any] | None = None,
+    gap: Callable[..., Any] | None = None,
+    restitution: Any = 0.0,
+    force: Callable[..., Any] | None = None,
+    friction: Any = None,
+    slip: Callable[..., Any] | None = None,
+    joint: Callable[..., Any] | None = None,
+    glue: bool = False,
 ) -> System:
     """A System whose equations are those of L = 1/2 v^T M(q) v - potential(q).
 
