@@ -1,6 +1,7 @@
 """A ball bounces infinitely often in finite time, and rests: e = 0.8, through the accumulation.
 
     python examples/bouncing_ball.py [FOLDER]
+    carom run examples/bouncing_ball.py
 
 Prints the summary of the run and its distance from the exact motion, and writes
 FOLDER/bouncing_ball.png (FOLDER is out/ unless given).
@@ -15,14 +16,16 @@ import numpy as np
 
 import carom
 
+problem = carom.System(
+    force=lambda t, q, v: jnp.array([-9.81]),  # M q'' = force, with unit mass
+    gap=lambda t, q: q,  # the height above the floor
+    restitution=0.8,
+)
+q0, v0, t1, dt = [1.0], [0.0], 5.0, 1e-3  # [m], [m/s], [s], [s]
+
 
 def main(folder="out"):
-    ball = carom.System(
-        force=lambda t, q, v: jnp.array([-9.81]),  # M q'' = force, with unit mass
-        gap=lambda t, q: q,  # the height above the floor
-        restitution=0.8,
-    )
-    sol = carom.solve(ball, carom.Moreau(), q0=[1.0], v0=[0.0], t1=5.0, dt=1e-3)
+    sol = carom.solve(problem, carom.Moreau(), q0, v0, t1=t1, dt=dt)
     print(sol)
 
     exact = carom.models.bouncing_ball(e=0.8, t1=5.0)

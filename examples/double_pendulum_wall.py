@@ -1,6 +1,7 @@
 """A double pendulum beside a wall that either bob may strike, computed with two schemes.
 
     python examples/double_pendulum_wall.py [FOLDER]
+    carom run examples/double_pendulum_wall.py
 
 Prints the summary of both runs and how far they are apart, and writes
 FOLDER/double_pendulum_wall.png (FOLDER is out/ unless given).
@@ -55,8 +56,12 @@ def bobs(q, xp=np):
     return xp.cumsum(rods * xp.sin(q), axis=-1), -xp.cumsum(rods * xp.cos(q), axis=-1)
 
 
-def simulate(scheme, dt=1e-4):
-    return carom.solve(pendulum(), scheme, q0=[-1.0, -1.6], v0=[0.0, 0.0], t1=5.0, dt=dt)
+problem = pendulum()
+q0, v0, t1, dt = [-1.0, -1.6], [0.0, 0.0], 5.0, 1e-4  # [rad], [rad/s], [s], [s]
+
+
+def simulate(scheme, dt=dt):
+    return carom.solve(problem, scheme, q0, v0, t1=t1, dt=dt)
 
 
 def draw(first, second):

@@ -1,4 +1,8 @@
-"""Spheres in a drum that turns."""
+"""Spheres in a drum that turns.
+
+python examples/spheres_drum.py [FOLDER]
+carom run examples/spheres_drum.py
+"""
 
 import math
 import sys
@@ -9,13 +13,23 @@ import numpy as np
 
 import carom
 
+radius, R, turn = 0.01, 0.22, 2.0  # [m], [m], [rad/s]
 
-def main(folder="out", N=900, t1=3.0):
-    """Run, print the figures, save a picture; returns the solution."""
-    radius, R, turn, dt = 0.01, 0.22, 2.0, 2e-3
-    pile = carom.spheres.drum(
+
+def filled(N):
+    """The drum with N spheres in it."""
+    return carom.spheres.drum(
         N, radius, drum_radius=R, turn=turn, rib_spheres=2, length=0.16, mass=0.005, tolerance=1e-4
     )
+
+
+problem = filled(900)
+t1, dt = 3.0, 2e-3  # [s]
+
+
+def main(folder="out", N=900, t1=t1):
+    """Run, print the figures, save a picture; returns the solution."""
+    pile = filled(N)
     record = carom.Record(every=max(1, round(t1 / dt / 60)))
     sol = carom.solve(pile, carom.Maury(), t1=t1, dt=dt, record=record)
     height = np.mean(sol.x[:, :, 2], axis=1)

@@ -1,4 +1,8 @@
-"""Spheres run out of a hopper."""
+"""Spheres run out of a hopper.
+
+python examples/spheres_hopper.py [FOLDER]
+carom run examples/spheres_hopper.py
+"""
 
 import sys
 from pathlib import Path
@@ -9,10 +13,18 @@ import numpy as np
 import carom
 
 
-def main(folder="out", N=1000, t1=1.5):
+def filled(N, radius=0.01):
+    """The hopper with N spheres in it."""
+    return carom.spheres.hopper(N, radius, opening=0.1, width=0.24, mass=0.005, tolerance=1e-4)
+
+
+problem = filled(1000)
+t1, dt = 1.5, 2e-3  # [s]
+
+
+def main(folder="out", N=1000, t1=t1):
     """Run, print the figures, save a picture; returns the solution."""
-    radius, dt = 0.01, 2e-3
-    pile = carom.spheres.hopper(N, radius, opening=0.1, width=0.24, mass=0.005, tolerance=1e-4)
+    pile = filled(N)
     record = carom.Record(every=max(1, round(t1 / dt / 60)))
     sol = carom.solve(pile, carom.Maury(), t1=t1, dt=dt, record=record)
     out = np.mean(sol.x[:, :, 2] < 0.0, axis=1)

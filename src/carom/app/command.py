@@ -10,12 +10,12 @@ import typer
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="""Mechanics with impacts, from a file to a picture.
 
     \b
+    carom new motion.py                   write a file to start from
     carom models                          which problems are ready
     carom run examples/settling.toml      run one that a file describes
     carom run --resume settling.vtkhdf    go on with a run that was stopped
@@ -29,24 +29,110 @@ _CODES = {"a solution": 0, "NOT a solution": 3, "too coarse to tell": 5, "not fu
 _CERTIFIED = 20_000_000  # spheres or coordinates times records: larger runs are not certified
 
 
+def _version(asked: bool):
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"carom {version('carom')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which it is.")
+    ] = False,
+):
+    pass
+
+
 @app.command()
-def models():
-    """List the ready problems of carom.models, one line each."""
+def new(
+    file: Annotated[Path, typer.Argument(help="To write: .py (own equations), .toml (spheres).")],
+    like: Annotated[str | None, typer.Option(help="Begin with this example instead.")] = None,
+):
+    """Write a commented file to start from, which `carom run` runs.
+
+    Example: carom new motion.py, then carom run motion.py
+
+    Examples to begin with (--like NAME): bouncing_ball.toml, settling.toml, spheres_drum.py, ...
+    """
+    from carom.app import starts
+    from carom.errors import RecordError
+
+    text = starts.text(file, like)
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise RecordError(f"{str(file)!r} is there already: choose another name") from None
+    except OSError as problem:
+        raise RecordError(f"cannot write {str(file)!r}: {problem.strerror}") from None
+    typer.echo(f"written: {file}; run it with: carom run {file}")
+
+
+@app.command()
+def models(
+    name: Annotated[str | None, typer.Argument(help="One of them: its parameters.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw its exact motion to this file.")
+    ] = None,
+):
+    """List the ready problems of carom.models, or show one: what it is, and its parameters."""
     import carom
+    from carom.app import runfile
 
     names = carom.models.catalogue()
-    width = max(map(len, names))
-    for name, line in names.items():
-        typer.echo(f"{name:{width}}  {line}")
+    if name is None:
+        width = max(map(len, names))
+        for name, line in names.items():
+            typer.echo(f"{name:{width}}  {line}")
+        return
+    typer.echo(runfile.model_text(name))
+    if picture is not None:
+        _draw_model(name, picture)
+
+
+def _draw_model(name, path):
+    """The exact motion of a model, or its spheres, to a file."""
+    import matplotlib
+
+    import carom
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    made = getattr(carom.models, name)()
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    if isinstance(made, carom.models.Problem):
+        t = np.linspace(made.t0, made.t1, 2000)
+        axes.plot(t, made.exact(t)[0])
+        axes.set(xlabel="t", ylabel="q", title=name)
+    else:
+        now = carom.solve(made.system, carom.Maury(), t1=made.dt, dt=made.dt)
+        now.plot(axes, 0)
+        axes.set(title=f"{name}, at the start")
+    _save(figure, path)
+
+
+def _save(figure, path):
+    from carom.errors import RecordError
+
+    try:
+        figure.savefig(path, dpi=200)
+    except (OSError, ValueError) as problem:
+        raise RecordError(f"cannot write {str(path)!r}: {problem}") from None
+    typer.echo(f"written: {path}")
 
 
 @app.command()
 def schemes():
-    """List the five methods, one line each."""
-    import carom
+    """List the methods, one line each."""
+    from carom.schemes.named import SCHEMES
 
-    for name in ("Moreau", "Maury", "PaoliSchatzman", "Penalty", "EventDriven"):
-        line = (getattr(carom, name).__doc__ or "").partition("\n")[0]
+    for name, scheme in SCHEMES.items():
+        line = (scheme.__doc__ or "").partition("\n")[0]
         typer.echo(f"{name:14}  {line}")
 
 
@@ -121,6 +207,7 @@ def run(
     """
     from carom.app import runfile
     from carom.run.progress import Progress
+    from carom.shown import counted
 
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a FILE, or --resume with the file of a run to go on with")
@@ -132,7 +219,9 @@ def run(
         plan = runfile.read(file, scheme=scheme, dt=dt, t1=t1, out=out, every=every)
     plan.record(resume=resume is not None, force=force).check_path()
     steps = max(1, math.ceil((plan.t1 - plan.t0) / plan.dt * (1 - 1e-12)))
-    typer.echo(f"{_what(plan)}: {steps} steps to t = {plan.t1:g}")
+    typer.echo(f"{_what(plan)}: {counted(steps, 'step')} to t = {plan.t1:g}")
+    if plan.of_spheres:
+        _say_if_kernels_compile()
     try:
         with Progress(steps).shown() as progress:
             sol = plan.solve(resume=resume is not None, force=force, progress=progress, throw=False)
@@ -148,6 +237,13 @@ def run(
     size = plan.out.stat().st_size
     typer.echo(f"\nwritten: {plan.out} ({size / 1e6:.3g} MB, {len(sol.t)} records)")
     raise typer.Exit(1 if not sol.ok else 3 if verdict is False else 0)
+
+
+def _say_if_kernels_compile():
+    from carom.kernels.numba import kept
+
+    if not kept():
+        typer.echo("compiling the kernels of spheres: half a minute, the first time only")
 
 
 def _what(plan) -> str:
@@ -324,8 +420,6 @@ def plot(
     """
     import matplotlib
 
-    import carom
-
     matplotlib.use("Agg")
     import numpy as np
 
@@ -337,6 +431,8 @@ def plot(
     spheres = file.suffix == ".vtkhdf"
     if spheres and kind is not None:
         raise typer.BadParameter(f"--kind {kind}: is of systems, .nc")
+    if forces and not spheres:
+        raise typer.BadParameter("--forces: is of spheres, .vtkhdf")
     if out is not None and out.suffix in (".gif", ".mp4", ".html"):
         from carom.pictures.animate import animate_solution, animate_spheres
 
@@ -355,11 +451,7 @@ def plot(
         axes = sol.plot(kind=kind or "time", **options)
     ending = "" if kind in (None, "time") else f"-{kind}"
     out = file.with_name(f"{file.stem}{ending}.png") if out is None else out
-    try:
-        np.ravel(axes)[0].figure.savefig(out, dpi=200)
-    except (OSError, ValueError) as problem:
-        raise carom.errors.RecordError(f"cannot write {str(out)!r}: {problem}") from None
-    typer.echo(f"written: {out}")
+    _save(np.ravel(axes)[0].figure, out)
 
 
 def _system(plan):

@@ -32,6 +32,7 @@ from carom.run.record import Record
 from carom.schemes.named import scheme_of_text
 from carom.worlds.spheres import walls as wall_kinds
 from carom.worlds.spheres.model import Spheres
+from carom.worlds.system.system import System
 
 BUILDERS = ("lattice", "random", "column", "hopper", "drum")
 WALLS = ("Plane", "Box", "Cylinder", "Shell", "Panel", "Obstacles")
@@ -39,6 +40,7 @@ _KEYS = ("model", "spheres", "scheme", "dt", "t0", "t1", "out", "parameters", "w
 _RECORD = ("every", "interval", "final")
 _OPTIONS = ("velocity", "mass", "gravity", "restitution", "periodic", "tolerance", "iterations")
 _VARIABLES = ("scheme", "dt", "t0", "t1", "out", "every")  # that a Python file may define
+_START = ("q0", "v0")  # and, beside a System
 _MOST_NUMBERS = 10_000_000  # in one parameter, and of spheres: more is a slip of the finger
 
 
@@ -121,7 +123,8 @@ def from_text(path: Path, text: str, given: dict) -> RunPlan:
     problem = found["problem"]
     of_spheres = isinstance(problem, Spheres)
     t0 = file.number(found, "t0", getattr(problem, "t0", 0.0))
-    t1 = file.number(found, "t1", found.get("natural_t1", getattr(problem, "t1", None)))
+    end = found.get("natural_t1", getattr(problem, "t1", None))
+    t1 = file.number(found, "t1", None if end == math.inf else end)
     dt = file.number(found, "dt", found.get("natural_dt"))
     if not dt > 0.0:
         raise file.error("dt", f"is {dt:g}; it must be positive")
@@ -189,7 +192,7 @@ class _File:
         for key in found:
             if key not in names:
                 close = difflib.get_close_matches(key, names, 1, cutoff=0.5)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
+                hint = f"; did you mean {close[0]!r}?" if close else "."
                 listed = ", ".join(names)
                 raise self.error(
                     where + key, f"is not a key here{hint} The keys are {listed or 'none'}"
@@ -272,6 +275,31 @@ def _builder(file, found) -> dict:
     return {"problem": pile}
 
 
+def model_text(name: str) -> str:
+    """A model: what it is, its parameters with their values, and how a run file begins."""
+    names = list(models.catalogue())
+    if name not in names:
+        close = difflib.get_close_matches(name, names, 1, cutoff=0.6)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise RunFileError(f"there is no model {name!r}; {hint}There are {', '.join(names)}")
+    model = getattr(models, name)
+    signature = inspect.signature(model).parameters
+    width = max(map(len, signature))
+    return "\n".join(
+        [
+            inspect.getdoc(model) or name,
+            "",
+            "parameters",
+            *(f"  {key:{width}}  {p.default}" for key, p in signature.items()),
+            "",
+            "a run file",
+            f'  model = "{name}"',
+            "  dt = 1e-3",
+            "  [parameters]",
+        ]
+    )
+
+
 def _wall(file, k, wall):
     where = f"walls[{k}]."
     if not isinstance(wall, dict):
@@ -289,7 +317,7 @@ def _wall(file, k, wall):
 
 def _choice(file, key, value, names) -> str:
     if not isinstance(value, str) or value not in names:
-        close = difflib.get_close_matches(str(value), names, 1, cutoff=0.5)
+        close = difflib.get_close_matches(str(value), names, 1, cutoff=0.6)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise file.error(key, f"is {value!r}; {hint}There are {', '.join(names)}")
     return value
@@ -384,24 +412,43 @@ def _python(file) -> dict:
     found = {name: names[name] for name in _VARIABLES if name in names}
     if isinstance(problem, models.Problem | Spheres):
         return {"problem": problem, **found}
+    if isinstance(problem, System):
+        return {"problem": _started(file, problem, names), **found}
     if isinstance(problem, Scene):
         natural = {"natural_t1": problem.t1, "natural_dt": problem.dt}
         return {"problem": problem.system, **natural, **found}
     raise RunFileError(
         f"{file.path}: problem: {'is missing' if problem is None else f'is {problem!r}'}; define "
-        "problem = ..., a carom.Spheres or what a function of carom.models returns (for equations "
-        "of your own: carom.runfile.problem_of(system, q0=..., v0=...))"
+        "problem = ..., a carom.System (with q0 = ... and v0 = ...), a carom.Spheres, or what a "
+        "function of carom.models returns"
     )
 
 
-def problem_of(system, *, q0, v0, t0=0.0, t1=None) -> models.Problem:
-    """A problem for ``carom run`` from a System of one's own; it has no exact motion."""
+def _started(file, system, names) -> models.Problem:
+    """A System with the q0, v0 that stand beside it in the file."""
+    for name in _START:
+        if name not in names:
+            raise RunFileError(
+                f"{file.path}: {name}: is missing; problem is a carom.System, which needs the "
+                f"{'positions' if name == 'q0' else 'velocities'} to start from: {name} = [...]"
+            )
+    return _tried(file, "q0", lambda: problem_of(system, q0=names["q0"], v0=names["v0"]))
+
+
+def problem_of(system, *, q0, v0) -> models.Problem:
+    """A System of one's own with its start, as a problem without exact motion, t0 and t1."""
 
     def unknown(t):
         raise RunFileError("this problem has no exact motion")
 
     q0, v0 = (np.atleast_1d(np.asarray(x, float)) for x in (q0, v0))
-    end = t0 + 1.0 if t1 is None else t1
     return models.Problem(
-        name="problem", system=system, q0=q0, v0=v0, t0=t0, t1=end, exact=unknown, source="none"
+        name="problem",
+        system=system,
+        q0=q0,
+        v0=v0,
+        t0=0.0,
+        t1=math.inf,
+        exact=unknown,
+        source="none",
     )

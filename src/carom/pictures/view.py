@@ -8,6 +8,7 @@ from importlib import resources
 
 import numpy as np
 
+from carom.errors import RecordError
 from carom.io.vtkhdf import Reader
 
 _MOST_BYTES = 256 * 2**20  # of a page; more records than fit are thinned
@@ -71,7 +72,14 @@ def serve(html: str, port: int, browser: bool, say) -> None:
         def log_message(self, format, *args):
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+    try:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except (OSError, OverflowError) as problem:
+        why = getattr(problem, "strerror", None) or problem
+        raise RecordError(
+            f"port {port} cannot be had ({why}): leave --port out, and a free one is found"
+        ) from None
+    with server:
         address = f"http://127.0.0.1:{server.server_address[1]}/"
         say(f"look at {address} (Ctrl-C ends)")
         if browser:

@@ -429,6 +429,8 @@ def _impact_lines(sol):
     e = np.asarray(sol.system.restitutions(sol.gap.shape[1]))[impacts.constraint]
     fault = np.abs(impacts.velocity_after + e * impacts.velocity_before)
     fastest = np.max(np.abs(impacts.velocity_before))
+    if fastest == 0.0:  # contacts that began at rest
+        return lines
     hardest = np.argmax(np.abs(impacts.velocity_before))
     ratio = -impacts.velocity_after[hardest] / impacts.velocity_before[hardest]
     return [
