@@ -5,7 +5,7 @@ import numba
 import numpy as np
 import pytest
 import scipy.sparse as sparse
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
@@ -155,6 +155,33 @@ def test_no_pair_is_missed_on_the_way(seed, speed):
         x = x + h * u
         after = np.linalg.norm(x[j] - x[i], axis=1) - pile.radius[i] - pile.radius[j]
         assert np.all(within[(closing <= 0.0) | (after <= 0.0)])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([3.0, 30.0, 300.0]))
+@example(0, 300.0)  # momentum alone goes to and fro for ever
+def test_what_is_pushed_beyond_its_reach_is_seen(seed, speed):
+    """A bullet into spheres at rest between walls: no gap closes, brute force over all of them."""
+    rng = np.random.default_rng(seed)
+    grid = np.stack(np.meshgrid(*[np.arange(3.0)] * 3), axis=-1).reshape(-1, 3)
+    x = grid + rng.uniform(-0.1, 0.1, grid.shape)
+    v = np.zeros_like(x)
+    v[rng.integers(len(x))] = speed * rng.normal(size=3)
+    walls = [Plane((0, 0, -0.6), (0, 0, 1)), Plane((2.7, 0, 0), (-1, 0, 0))]
+    pile, h = carom.Spheres(x, 0.4, v, walls=walls), 1e-2
+    world = World(pile, h)
+    i, j = np.triu_indices(len(x), 1)
+    for _ in range(3):
+        _, found = world.keep_open(world.metric(x), 0.0, x, v, h)
+        assert found.status is carom.Status.ok
+        d, u = x[j] - x[i], found.point
+        length = np.linalg.norm(d, axis=1)
+        ahead = length - 0.8 + h * np.sum((u[j] - u[i]) * d, axis=1) / length
+        x, v = x + h * u, u
+        assert np.min(ahead) >= -1e-6
+        assert np.min(np.linalg.norm(x[j] - x[i], axis=1)) >= 0.8 - 1e-6
+        assert np.min(x[:, 2]) >= -0.2 - 1e-6
+        assert np.max(x[:, 0]) <= 2.3 + 1e-6
 
 
 # ---- rows ---------------------------------------------------------------------------------------

@@ -175,6 +175,16 @@ def test_bad_input_has_a_name(options, kind, text):
         carom.Spheres(**({"position": [[0.0, 0.0], [5.0, 0.0]], "radius": 1.0} | options))
 
 
+def test_a_force_of_no_spheres_is_refused():
+    """Though all of its numbers are 0; a plain 0 is no force."""
+    with pytest.raises(errors.ShapeError, match=r"has shape \(0, 3, 2\)"):
+        carom.solve(
+            falling(force=lambda t, x, v: np.zeros((0, 3, 2))), carom.Maury(), t1=0.1, dt=0.1
+        )
+    sol = carom.solve(falling(force=lambda t, x, v: 0.0), carom.Maury(), t1=0.1, dt=0.1)
+    np.testing.assert_allclose(sol.v[-1], [[0.0, -0.981]])
+
+
 def test_a_force_looks_and_does_not_touch():
     def pushing(t, x, v):
         x += 1.0

@@ -20,6 +20,8 @@ A step looks up to a reach of its own for each body, h |u_i| <= reach_i, among t
     gap + e . h (u_j - u_i)  >=  gap - h |u_i| - h |u_j|  >  0:                               (4)
 
 their rows are open at the u that was found without them, and u is the projection with them too.
+Where u is beyond the reach of some, the same is seen of the pairs that so came into reach, one by
+one (``rows.closed_beyond``), and the step is done again only if one of them is not open.
 One body that is fast has a long reach and a wide margin; those of the others stay as they are.
 
 Spheres are put in cells by level: level k holds the a_i in (a_max / 2^(k+1), a_max / 2^k], and
@@ -34,6 +36,7 @@ from numba import njit, prange
 
 from carom.kernels.numba.projection import largest
 
+_ROOM = 16  # partners of a body that are kept while all are counted
 _PIECE = 4096  # bodies in a piece of a parallel reduction: fixed, so that sums do not vary
 
 
@@ -108,12 +111,13 @@ def _search(
     free,
     found,
     at,
-    fill,
+    end,
 ):
-    """Partners of the sphere at place ``p``: written from ``at`` on if ``fill``; next free place.
+    """Partners of the sphere at place ``p``: written from ``at`` on, before ``end``; their number.
 
     A pair belongs to the body on the finer level, then to the one of smaller index.
     """
+    begun = at
     i, own = order[p], cells[p, 0]
     px, py, pz, pr = sorted_x[p, 0], sorted_x[p, 1], sorted_x[p, 2], sorted_r[p]
     for level in range(own + 1):
@@ -147,7 +151,8 @@ def _search(
                             begin, stop = 0, start + high - low - mask - 1
                         if stop < begin:
                             break
-                        for q in range(first[begin], first[stop + 1]):
+                        for place in range(first[begin], first[stop + 1]):
+                            q = np.uint64(place)
                             j = order[q]
                             if level == own and j <= i:
                                 continue
@@ -169,10 +174,21 @@ def _search(
                                 or (i >= free and j >= free)
                             ):
                                 continue
-                            if fill:
+                            if at < end:
                                 found[at] = j
                             at += 1
-    return at
+    return at - begun
+
+
+@njit(cache=True)
+def _sort(values, begin, end):
+    """values[begin:end], of which there are few, in order."""
+    for k in range(begin + 1, end):
+        value, m = values[k], k
+        while m > begin and values[m - 1] > value:
+            values[m] = values[m - 1]
+            m -= 1
+        values[m] = value
 
 
 @njit(parallel=True, cache=True)
@@ -185,9 +201,10 @@ def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, bo
     """
     B = order.shape[0]
     start = np.zeros(B + 1, np.int64)
-    none = np.zeros(0, np.int32)
+    room = np.empty(B * _ROOM, np.int32)
     for p in prange(B):
-        start[order[p] + 1] = _search(
+        i = order[p]
+        start[i + 1] = _search(
             p,
             sorted_x,
             sorted_r,
@@ -199,32 +216,37 @@ def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, bo
             counts,
             box,
             free,
-            none,
-            0,
-            False,
+            room,
+            i * _ROOM,
+            (i + 1) * _ROOM,
         )
     for i in range(B):
         start[i + 1] += start[i]
     found = np.empty(start[B], np.int32)
     for p in prange(B):
         i = order[p]
-        _search(
-            p,
-            sorted_x,
-            sorted_r,
-            order,
-            cells,
-            first,
-            mask,
-            levels,
-            counts,
-            box,
-            free,
-            found,
-            start[i],
-            True,
-        )
-        found[start[i] : start[i + 1]].sort()
+        if start[i + 1] - start[i] <= _ROOM:
+            for k in range(start[i + 1] - start[i]):
+                found[start[i] + k] = room[i * _ROOM + k]
+            _sort(found, start[i], start[i + 1])
+        else:  # again, with as much room as it needs
+            _search(
+                p,
+                sorted_x,
+                sorted_r,
+                order,
+                cells,
+                first,
+                mask,
+                levels,
+                counts,
+                box,
+                free,
+                found,
+                start[i],
+                start[i + 1],
+            )
+            found[start[i] : start[i + 1]].sort()
     return start, found
 
 

@@ -21,7 +21,8 @@ A change that spreads fades below the tolerance after some rows.  If it does not
 
 lam need not be unique: where contacts outnumber the directions of motion, a part of it is a stress
 that holds itself.  A guess may have much of it that the new geometry no longer allows, and that
-part fades slowly.  Where a guess makes no progress, lam = 0 takes its place.
+part fades slowly.  Where a guess makes no progress, lam = 0 takes its place; and where momentum
+makes none (a few rows can throw it to and fro), plain sweeps do, in turn with a larger momentum.
 
 The residual is that of the natural map, a velocity,
 
@@ -328,13 +329,20 @@ def accelerated_gauss_seidel(
     u, u_before, before = free.copy(), free.copy(), lam.copy()
     push(start, i_of, j_of, normal, inverse_mass, lam, u)
     theta, beta, done = _START, 0.0, 0
-    momentum, last, cold, few, look = _MOMENTUM, np.inf, False, _LOCAL * rows, _PATIENCE
+    momentum, last, cold, plain = _MOMENTUM, np.inf, False, False
+    few, look = _LOCAL * rows, _PATIENCE
     allow(i_of, j_of, b, free, u, most, relative, allowed)
+    fresh = True  # whether u is made of lam anew, so that no rounding of the sweeps is left in (1)
     while done < iterations:
         if within(i_of, j_of, normal, b, step, u, lam, allowed):
-            allow(i_of, j_of, b, free, u, most, relative, allowed)
-            if within(i_of, j_of, normal, b, step, u, lam, allowed):
+            if fresh:
                 break
+            u[:] = free
+            push(start, i_of, j_of, normal, inverse_mass, lam, u)
+            allow(i_of, j_of, b, free, u, most, relative, allowed)
+            fresh = True
+            continue
+        fresh = False
         uphill, over = sweep(
             start,
             i_of,
@@ -367,9 +375,11 @@ def accelerated_gauss_seidel(
             theta, beta = 1.0, 0.0
         else:
             following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * theta * theta))
-            theta, beta = following, min((theta - 1.0) / following, momentum)
+            theta, beta = following, min((theta - 1.0) / following, 0.0 if plain else momentum)
         if done >= look:
             look += _PATIENCE
+            u[:] = free
+            push(start, i_of, j_of, normal, inverse_mass, lam, u)
             worst = residual(i_of, j_of, normal, b, step, u, lam, allowed)
             if worst > _STALL * last and not cold:  # lam = 0 is a better guess than this one
                 lam[:] = 0.0
@@ -378,9 +388,11 @@ def accelerated_gauss_seidel(
                 u_before[:] = free
                 theta, beta, momentum, last, cold = 1.0, 0.0, _MOMENTUM, np.inf, True
             else:
+                plain = plain != (worst > _STALL * last)  # where one way stalls, the other
                 momentum = 0.5 * (1.0 + momentum)
                 last = worst
-    u[:] = free  # anew, so that no rounding of the sweeps is left in (1)
-    push(start, i_of, j_of, normal, inverse_mass, lam, u)
-    allow(i_of, j_of, b, free, u, most, relative, allowed)
+    if not fresh:
+        u[:] = free
+        push(start, i_of, j_of, normal, inverse_mass, lam, u)
+        allow(i_of, j_of, b, free, u, most, relative, allowed)
     return u, residual(i_of, j_of, normal, b, step, u, lam, allowed), done

@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit, prange
 
 _SEAM = 1e-6  # radii: panels so close to each other meet (a sphere would enter by 1e-13 radii)
+_PIECE = 8192  # pairs in a piece of a parallel loop
 PLANE, CYLINDER, SHELL, PANEL = 0, 1, 2, 3  # kinds of walls; their data are read by ``_to_wall``
 
 
@@ -276,6 +277,51 @@ def fill_rows(
                         normal[k, 0], normal[k, 1], normal[k, 2] = nx, ny, nz
                         gap[k] = d - (nx * dx + ny * dy + nz * dz) - r[i]
                         k += 1
+
+
+@njit(parallel=True, cache=True)
+def closed_beyond(
+    x,
+    r,
+    reach,
+    wider,
+    whole,
+    moved,
+    spare,
+    first,
+    second,
+    free,
+    period,
+    inverse,
+    kinds,
+    data,
+):
+    """How many gaps between ``reach`` and ``wider`` the motion ``moved`` (B, 3) may close.
+
+    Pairs whose linearised gap is not above ``spare``, and every wall that comes into reach.
+    """
+    pieces = (first.shape[0] + _PIECE - 1) // _PIECE
+    closed = np.zeros(pieces + 1, np.int64)
+    for piece in prange(pieces):
+        for k in range(piece * _PIECE, min(first.shape[0], (piece + 1) * _PIECE)):
+            i, j = np.uint64(first[k]), np.uint64(second[k])
+            if wider[i] <= reach[i] and wider[j] <= reach[j]:
+                continue
+            nx, ny, nz, length = _separation(x, i, j, period, inverse)
+            gap = length - r[i] - r[j]
+            if reach[i] + reach[j] < gap <= wider[i] + wider[j]:
+                gap += nx * (moved[j, 0] - moved[i, 0])
+                gap += ny * (moved[j, 1] - moved[i, 1])
+                gap += nz * (moved[j, 2] - moved[i, 2])
+                closed[piece] += not gap > spare
+    for i in range(free):
+        if wider[i] > reach[i]:
+            for w in range(kinds.shape[0]):
+                for n in range(_images(kinds[w], period)):
+                    closed[pieces] += _meets(
+                        i, w, n, x, r, wider, whole, period, inverse, kinds, data
+                    ) and not _meets(i, w, n, x, r, reach, whole, period, inverse, kinds, data)
+    return np.sum(closed)
 
 
 @njit(parallel=True, cache=True)

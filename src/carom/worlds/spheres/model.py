@@ -153,7 +153,8 @@ class Spheres:
             x.flags.writeable = False
         found = numbers(asked(self.force, "force", t, *seen), "force(t, x, v)")
         wide = (len(self), self.dimension)
-        if found.shape not in (wide, (1, *wide[1:]), wide[1:]) and np.any(found):
+        none = found.ndim == 0 and found == 0.0
+        if found.shape not in (wide, (1, *wide[1:]), wide[1:]) and not none:
             raise errors.ShapeError(
                 f"force(t, x, v) has shape {found.shape} at t = {t:g}; it must be {wide}"
             )

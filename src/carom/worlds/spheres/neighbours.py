@@ -13,7 +13,8 @@ _SLABS = 64  # at most; pieces of space that are swept side by side
 _STEPS = (8.0, 4.0, 2.0, 1.25)  # that a list should serve
 _FAST = 0.4  # smallest radii: a body that goes further in these steps is fast
 _LEAST = 0.35  # smallest radii: the margin of a body at rest
-_PAIRS = 4  # for each body, that fast bodies may add to a list
+_LONELY = 0.1  # partners that a body without any is taken to have
+_PAIRS = 12  # for each body, that fast bodies may add to a list
 _WIDE = 2.0  # times what 99 in 100 bodies reach: beyond it, a body is in no slab
 _SLAB_BODIES = 32  # at least, on average: below this a slab is not worth its bookkeeping
 
@@ -102,24 +103,37 @@ class PairList:
         left = neighbours.farthest(x, self.x, reach, radius, self.radius, self.margin)
         return left <= 0.0  # False if it is nan
 
+    def partners(self) -> np.ndarray:
+        """(B,) in how many pairs each body is."""
+        return np.bincount(self.second, minlength=len(self.x)) + np.diff(self.start)
+
     def went(self, x) -> np.ndarray:
         """(B,) how far bodies have gone since the list was made [m]."""
         return np.sqrt(np.sum((x - self.x) ** 2, axis=1))
 
 
-def margins(reach, went, smallest: float, dimension: int) -> np.ndarray:
+def margins(
+    reach, went, radius, smallest: float, dimension: int, last: PairList | None
+) -> np.ndarray:
     """(B,) how far each body may go before a list must be made anew [m].
 
-    Some steps of its own reach, or of what it went since the last list: as many as keep the pairs
-    that fast bodies add to a few for each body (at most, of the smallest radius side by side).
+    Some steps of its own reach, or of what it went since the last list.  Fewer for those that would
+    add more than their share of the pairs that fast bodies may add.
     """
-    for steps in _STEPS:
-        margin = steps * np.maximum(reach, 0.25 * went)
-        fast = margin[margin > _FAST * smallest]
-        added = np.minimum((1.0 + fast / smallest) ** dimension, len(reach))
-        if np.sum(added) <= _PAIRS * len(reach):
+    most, usual = _PAIRS * len(reach), np.maximum(reach, 0.25 * went)
+    steps = np.full(len(reach), _STEPS[0])
+    partners = None if last is None else last.partners() + _LONELY
+    for fewer in _STEPS[1:]:
+        margin = steps * usual
+        fast = margin > _FAST * smallest
+        added = fast * np.minimum((1.0 + margin / smallest) ** dimension, len(reach))
+        if last is not None and np.sum(added) > most:  # space is as full around as it was
+            wider = (radius + margin) / last.wide
+            added = fast * np.minimum(partners * wider**dimension, added)
+        if np.sum(added) <= most:
             break
-    return np.maximum(margin, _LEAST * smallest)
+        steps[added > most / np.count_nonzero(fast)] = fewer
+    return np.maximum(steps * usual, _LEAST * smallest)
 
 
 class _Slabs:

@@ -172,17 +172,20 @@ class World:
             lam = np.zeros_like(nothing.guess)
             return nothing, _tall(Projection(free, lam, np.nan, 0, Status.nonfinite))
         reach = 1.1 * dt * _lengths(free) + _SLACK_RADII * self.pile.smallest
-        whole, tangent_at = np.zeros(self.N, bool), None
+        whole, tangent_at, sweeps = np.zeros(self.N, bool), None, 0
         for _ in range(_ATTEMPTS):
             contacts = self._contacts(t, q, reach, memory, tangent_at, whole)
             b = contacts.ahead(dt)
             moved = self._obeyed(free, contacts, b, None, self._length() / dt)
             contacts = contacts.remembering(moved.multipliers)
             memory = contacts.memory
+            sweeps += moved.iterations
             far, q1 = dt * _lengths(moved.point), self.moved(q, moved.point, dt)
             if moved.status is not Status.ok:
                 break
-            if np.any(far > reach):
+            if np.any(far > reach) and self._missed(
+                memory.pairs, t, q, reach, moved.point * dt, whole
+            ):
                 reach = np.where(far > reach, 1.5 * far, reach)
                 continue
             bent = self.pile.walls.curved() and (
@@ -194,7 +197,7 @@ class World:
             tangent_at, whole = q1 if bent else tangent_at, whole | passed
         else:
             moved = replace(moved, status=Status.unconverged)
-        return contacts, _tall(moved)
+        return contacts, _tall(replace(moved, iterations=sweeps))
 
     def moved(self, q, u, h):
         """q after moving with the velocity u for h."""
@@ -474,11 +477,31 @@ class World:
         """With a list of pairs that is complete for bodies that move by ``reach`` (B,) from x."""
         if memory is not None and memory.pairs.covers(x, r, reach):
             return memory
-        went = np.zeros(len(x)) if memory is None else memory.pairs.went(x)
-        margin = margins(reach, went, self.pile.smallest, self.dimension)
+        last = None if memory is None else memory.pairs
+        went = np.zeros(len(x)) if last is None else last.went(x)
+        margin = margins(reach, went, r, self.pile.smallest, self.dimension, last)
         margin = within_period(self.cell, r, reach, margin)
         made = PairList(x, r, margin, self.cell, self.N)
         return Memory.first(made, self._walls) if memory is None else memory.with_list(made)
+
+    def _missed(self, pairs: PairList, t, q, reach, moved, whole) -> bool:
+        """Whether a motion (N, 3) beyond ``reach`` may close a gap that had no row.
+
+        Where it leaves all of them open it is the projection with their rows too.
+        """
+        from carom.kernels.numba import rows
+
+        x, r = self.bodies(t, q), self.radii(t)
+        still = np.zeros((len(x) - self.N, 3))
+        reach = np.append(reach, still[:, 0])
+        moved = np.concatenate([moved[:, :3], still])
+        wider = np.maximum(reach, _lengths(moved))
+        if not pairs.covers(x, r, wider):
+            return True
+        spare = 0.5 * self._length() if self.pile.friction > 0.0 else 0.0
+        period, inverse = self.cell.period, self.cell.inverse
+        lists = (pairs.first, pairs.second, self.N, period, inverse, *self.pile.walls.at(t))
+        return bool(rows.closed_beyond(x, r, reach, wider, whole, moved, spare, *lists) > 0)
 
     def _rate(self, contacts, t, x):
         """(p,) d gap / dt, by a difference over a thousandth of a step where things move."""
