@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
@@ -29,7 +30,7 @@ from carom.errors import CaromError, FrictionError, NonFiniteError, RecordError,
 from carom.kernels.numba import friction
 from carom.status import Status
 
-__all__ = ["Problem", "Result", "load"]
+__all__ = ["Problem", "Result", "load", "of_step"]
 
 _TURNS = 60  # of Newton's method, which takes over where sweeps end
 _HEAVY = 0.4  # damping of the sweeps that are tried last
@@ -279,6 +280,54 @@ def _packed(W, q, mu, dim, damping=friction.DAMPING):
     entries = columns.data.transpose(0, 2, 1)
     parts = [entries, blocks, damped, size, 1.0 / size, mu, q]
     return index.astype(np.int64), np.concatenate([part.ravel() for part in parts])
+
+
+# Steps of a run.
+
+
+def of_step(sol, record: int = -1) -> Problem:
+    """The frictional problem of the step that starts at a record of a run: a global problem.
+
+        M v1 = H r + f,   u = H^T v1 + w,      f = M v + dt force,  w of the impact law or gap/dt
+
+    as the scheme of the run (Moreau, Maury) poses it; of several it poses in a step, the first.
+    ``problem.save(path)`` writes it.
+    """
+    world, t, q, v = sol.starting(record)
+    heard = _Listener(world)
+    scheme, dt = sol.scheme, float(sol.dt)
+    scheme.step(heard, scheme.start(world, t, q, v, dt), dt)
+    if heard.posed is None:
+        raise FrictionError(f"record {record}: {scheme} poses no problem in the step after it")
+    metric, free, contacts, b, active = heard.posed
+    H, w, mu, dim = contacts.frictional(b, active)
+    if not len(mu):
+        raise FrictionError(f"record {record}, t = {float(t):g}: nothing touches in the step after")
+    f = np.asarray(metric.apply(free))
+    if f.ndim == 1:
+        M = jax.vmap(metric.apply)(np.eye(len(f)))
+    else:  # one row a body
+        M = sparse.diags(np.broadcast_to(metric.mass, f.shape).ravel())
+    return Problem.from_global(M=M, H=H, f=f.ravel(), w=w, mu=mu, dim=dim)
+
+
+class _Listener:
+    """A world that keeps the first problem it is asked to solve."""
+
+    def __init__(self, world):
+        self._world, self.posed = world, None
+
+    def __getattr__(self, name):
+        return getattr(self._world, name)
+
+    def keep_open(self, metric, t, q, free, dt, memory=None):
+        contacts, moved = self._world.keep_open(metric, t, q, free, dt, memory)
+        self.posed = self.posed or (metric, free, contacts, contacts.ahead(dt), None)
+        return contacts, moved
+
+    def project(self, metric, target, contacts, b, active=None):
+        self.posed = self.posed or (metric, target, contacts, b, active)
+        return self._world.project(metric, target, contacts, b, active)
 
 
 # Files.

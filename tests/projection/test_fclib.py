@@ -4,12 +4,14 @@ import os
 from pathlib import Path
 
 import h5py
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import sparse
 
 import carom
 import piles
+from carom import fclib
 from carom.fclib import Problem, load
 
 FOLDER = Path(os.environ.get("CAROM_FCLIB", Path(__file__).parents[3] / "shared" / "fclib"))
@@ -320,3 +322,55 @@ def test_perturbed_problems_of_others():
         for name, problem in variants.items():
             if (path.stem, name) not in NOT_REACHED:
                 assert_solved(problem)
+
+
+# Steps of a run.
+
+
+@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury()], ids=str)
+def test_a_step_of_a_system(scheme, tmp_path):
+    """Another solver finds the velocity that the step moved with (Maury) or ended at (Moreau)."""
+    blocks = carom.System(
+        mass=[1.0, 1.0, 2.0, 2.0],
+        force=lambda t, q, v: jnp.array([-3.0 * q[0], -9.81, 0.0, -19.62]),
+        gap=lambda t, q: jnp.array([q[1], q[3]]),
+        slip=lambda t, q, v: jnp.array([v[0] - 0.5, v[2]]),
+        friction=[0.3, 0.2],
+        restitution=0.4,
+    )
+    sol = carom.solve(blocks, scheme, [0, 0, 0, 0.1], [1.0, 0, 2.0, -1.0], t1=0.5, dt=1e-2)
+    problem = fclib.of_step(sol, 30)
+    problem.save(tmp_path / "step.hdf5")
+    found = fclib.load(tmp_path / "step.hdf5").solve(1e-13)
+    moved = (sol.q[31] - sol.q[30]) / sol.dt if "Maury" in str(scheme) else sol.v[31]
+    np.testing.assert_allclose(found.v, moved, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("d", "scheme"), [(2, carom.Maury()), pytest.param(3, carom.Moreau(), marks=pytest.mark.slow)]
+)
+def test_a_step_of_spheres(d, scheme):
+    pile = carom.spheres.lattice(
+        (4, 4, 3)[:d],
+        0.05,
+        spacing=0.105,
+        jitter=0.002,
+        gravity=(0, 0, -9.81)[3 - d :],
+        friction=0.5,
+        walls=[carom.spheres.Box((0,) * d, (0.5,) * (d - 1) + (np.inf,))],
+    )
+    sol = carom.solve(pile, scheme, t1=0.2, dt=2e-3, record=carom.Record(every=1))
+    for record in (60, 98):
+        problem = fclib.of_step(sol, record)
+        found = problem.solve(1e-10)
+        assert found.status == carom.Status.ok
+        assert problem.contacts > 10
+        off = found.v.reshape(-1, 6)[:, :d] - sol.v[record + 1]
+        assert np.max(np.abs(off)) < 3e-5  # the tolerance of the run: 1e-6 r / dt
+
+
+def test_steps_without_a_problem():
+    ball = carom.System(force=lambda t, q, v: -9.81, gap=lambda t, q: q)
+    sol = carom.solve(ball, carom.Moreau(), [1.0], [0.0], t1=0.1, dt=1e-2)
+    with pytest.raises(carom.errors.FrictionError, match="no friction"):
+        fclib.of_step(sol)

@@ -164,6 +164,13 @@ class Motion(Shown):
         text = self.scheme if isinstance(self.scheme, str) else ""
         return text.startswith("EventDriven") or getattr(self.scheme, "dense", False)
 
+    def starting(self, record: int) -> tuple:
+        """The world of a step from a record, and its t, q, v."""
+        self._need_single("starting")
+        if self.system is None:
+            raise RecordError("a solution that was loaded has no system: solve it again")
+        return self.system, *(jnp.asarray(x[record]) for x in (self.t, self.q, self.v))
+
     def plot(self, axes=None, kind: str = "time", **options):
         """A picture; takes and returns Axes.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from carom.errors import FrictionError
 from carom.status import Status
 from carom.worlds.spheres.sliding import Coulomb, Sliding
 
@@ -113,6 +114,18 @@ class Contacts:
     def remembering(self, lam: np.ndarray) -> "Contacts":
         """The same with these multipliers as the next guess."""
         return replace(self, guess=lam, memory=self.memory.after(self.i, self.source, lam))
+
+    def frictional(self, b: np.ndarray, active) -> tuple[Any, Any, Any, int]:
+        """H (6 N, 3 n), w (3 n,), mu (n,) and 3 of the active contacts (carom/fclib.py).
+
+        Discs move in space too, with nothing that goes across their plane.
+        """
+        from carom.worlds.spheres.sliding import frictional
+
+        if self.sliding is None:
+            raise FrictionError("the spheres have no friction: that is no problem of friction")
+        chosen = self if active is None else self.chosen(active)
+        return frictional(chosen, b if active is None else b[active])
 
     def status(self, metric, active, point) -> Any:
         """What can be wrong with the data of a step."""

@@ -111,6 +111,18 @@ class SpheresSolution(Shown):
         """n."""
         return len(self.t)
 
+    def starting(self, record: int) -> tuple:
+        """The world of a step from a record, and its t, q, v."""
+        from carom.worlds.spheres.world import World
+
+        t, dt, missing = float(self.t[record]), float(self.dt), 3 - self.x.shape[2]
+        world = World(self.pile.during(t, t + dt), dt)
+        q, v = (np.pad(a[record], ((0, 0), (0, missing))) for a in (self.x, self.v))
+        if self.pile.spins:
+            w = self.spin[record].reshape(len(q), -1)
+            v = np.concatenate([v, np.pad(w, ((0, 0), (3 - w.shape[1], 0)))], axis=1)
+        return world, t, q, v
+
     def __str__(self) -> str:
         s, end = self.stats, "ok" if self.ok else text_of(self.status)
         small = self.pile.smallest

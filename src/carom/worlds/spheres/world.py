@@ -454,6 +454,7 @@ class World:
             slides = sliding.Sliding(
                 self.pile.friction,
                 0.5 * self._length() if self.pile.friction > 0.0 else 0.0,
+                self.N,
                 np.append(r, 0.0)[np.stack([i, j], axis=1)],
                 lambda c: sliding.surface_velocity(self, c, t, x),
             )

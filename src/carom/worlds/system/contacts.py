@@ -4,8 +4,10 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from carom.errors import FrictionError
 from carom.law import Law, project_both
 from carom.projection.exact import Projection
 from carom.projection.metric import Metric, product
@@ -74,6 +76,17 @@ class Contacts(eqx.Module):
     def project(self, metric: Metric, target: Array, b: Array, active) -> Projection:
         """Onto the set that the law allows; b and multipliers (p, m)."""
         return self.law.project(metric, target, self.rows, b, active)
+
+    def frictional(self, b: Array, active) -> tuple[Any, Any, Any, int]:
+        """H (d, m n), w (m n,), mu (n,) and m of the active contacts (carom/fclib.py)."""
+        p, m, d = self.rows.shape
+        if m == 1 or self.law.joints:
+            what = "has joints" if self.law.joints else "has no friction"
+            raise FrictionError(f"the system {what}: that is no problem of contacts with friction")
+        chosen = np.ones(p, bool) if active is None else np.asarray(active)
+        rows, w = np.asarray(self.rows)[chosen], np.asarray(b)[chosen]
+        mu = np.broadcast_to(np.asarray(self.law.mu), (p,))[chosen]
+        return rows.reshape(-1, d).T, w.ravel(), mu, m
 
     def status(self, metric: Metric, active: Array, point: Array) -> Status:
         """What can be wrong with the data of a step."""
