@@ -237,7 +237,9 @@ class EventDriven(Scheme):
             return t1, jnp.inf
         now = jax.lax.stop_gradient(t)
         jump = jnp.min(jnp.where(self.jumps > now, self.jumps, jnp.inf), initial=jnp.inf)
-        return jnp.minimum(jump, t1), jnp.nextafter(jump, -jnp.inf)
+        fixed = jax.lax.stop_gradient(jump)  # the number before it moves with it
+        back = jnp.where(fixed < jnp.inf, jnp.nextafter(fixed, -jnp.inf) - fixed, 0.0)
+        return jnp.minimum(jump, t1), jump + back
 
     def _seen(self, flow, s, path, y, t, h, tiny):
         """What the functions (2) do in a step that ends at (t, y)."""
