@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help run test test-all lint bench clean
+.PHONY: help run test test-all lint bench docs clean
 
 help:
 	@echo "make run       simulate a double pendulum beside a wall; picture in out/"
@@ -16,6 +16,7 @@ help:
 	@echo "make test-all  all tests"
 	@echo "make lint      ruff, types (of a script that uses carom too) and the layers of the house"
 	@echo "make bench     speed against C, SciPy and, where installed, Siconos; work against error"
+	@echo "make docs      the documentation as a site: out/docs/index.html"
 	@echo "make clean     remove what these made, .venv included"
 
 run: $(VENV)/.with-carom
@@ -44,7 +45,14 @@ bench: $(VENV)/.with-bench
 	$(BIN)/python benchmarks/work_precision.py
 	$(BIN)/python benchmarks/bar.py
 
+# What is generated from the code is made anew; pages of the gallery whose script is the same are kept.
+docs: $(VENV)/.with-docs
+	rm -rf docs/api/generated
+	$(BIN)/python -m sphinx -q -E -W --keep-going -b html docs out/docs
+	@echo "the site: out/docs/index.html"
+
 clean:
+	rm -rf docs/gallery docs/api/generated docs/_build docs/sg_execution_times.rst
 	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -59,6 +59,14 @@ def certify(
 
     The answer is ``certificate.verdict``: a solution to within ``error``; not a solution; or too
     coarse to tell, with the ``dt`` that would.  ``ok`` is True for the first only.
+
+    Examples
+    --------
+    >>> import carom
+    >>> ball = carom.System(force=lambda t, q, v: 0 * q - 9.81, gap=lambda t, q: q, restitution=0.5)
+    >>> sol = carom.solve(ball, carom.Moreau(), q0=[1.0], v0=[0.0], t1=2.0, dt=1e-3)
+    >>> print(carom.certify(sol).verdict)
+    a solution
     """
     if hasattr(sol, "pile"):
         from carom.certificates.spheres import certify_spheres

@@ -71,6 +71,15 @@ def project(
 
     ``target`` is (d,), ``G`` (p, d), ``b`` (p,).  ``mass`` is None (identity), (d,), (d, d) or a
     Metric; ``active`` (p,) leaves out the rows where it is False.  Works under jit and vmap.
+    Returned are the ``point`` (d,), its ``multipliers`` (p,) >= 0, the relative ``residual``
+    measured from the definition, ``iterations`` and ``status``.
+
+    Examples
+    --------
+    >>> import carom
+    >>> onto = carom.project([1.0, -2.0], G=[[0.0, 1.0]], b=[0.0], mass=[1.0, 3.0])
+    >>> print(onto.point, onto.multipliers)
+    [1. 0.] [6.]
     """
     target, G, b = jnp.asarray(target, float), jnp.asarray(G, float), jnp.asarray(b, float)
     if not isinstance(mass, Metric):

@@ -36,6 +36,15 @@ class Sparse(eqx.Module):
 
     Made from a scipy.sparse matrix.  Every row keeps as many entries as the fullest one, so that a
     product is a sum of gathers.
+
+    Examples
+    --------
+    >>> import carom, jax.numpy as jnp
+    >>> from scipy.sparse import diags_array
+    >>> springs = diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(4, 4))
+    >>> K = carom.Sparse(springs)
+    >>> print(K @ jnp.array([0.0, 1.0, 2.0, 3.0]))
+    [-1.  0.  0.  4.]
     """
 
     columns: Array  # (n, k) int

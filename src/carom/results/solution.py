@@ -304,6 +304,15 @@ def load(path: str | os.PathLike, *, pile: "Spheres | None" = None) -> Any:
 
     A recording made as a run went too, whole or as far as it got; ``pile`` is needed where Spheres
     have functions (walls or radii that move, a force).
+
+    Examples
+    --------
+    >>> import carom
+    >>> ball = carom.models.bouncing_ball()
+    >>> sol = carom.solve(ball.system, carom.Moreau(), ball.q0, ball.v0, t1=1.0, dt=1e-2)
+    >>> sol.save("ball.nc")
+    >>> carom.load("ball.nc").q.shape
+    (101, 1)
     """
     from carom.io.recording import read_from
 

@@ -14,12 +14,12 @@ from carom.shown import Shown, call_text
 class Record(Shown):
     """What ``solve`` keeps, and where.
 
-    Record()                 every step, and the table of impacts
-    Record(every=k)          every k-th step, the first and the last
-    Record(times=ts)         chosen times: q linear, v constant between steps, as in the papers;
-                             under EventDriven the motion at these times
-    Record(impacts=True)     the table of impacts, the first and the last state
-    Record(final=True)       the last state only
+        Record()                 every step, and the table of impacts
+        Record(every=k)          every k-th step, the first and the last
+        Record(times=ts)         chosen times: q linear, v constant between steps, as in the
+                                 papers; under EventDriven the motion at these times
+        Record(impacts=True)     the table of impacts, the first and the last state
+        Record(final=True)       the last state only
 
     ``impacts=True`` may be added to ``every``; it costs a look at every step.
 
@@ -27,6 +27,17 @@ class Record(Shown):
     opens, Spheres to VTKHDF, which ParaView opens; memory does not grow with the records.  With
     ``resume=True`` a run that was stopped in any way goes on from where its file stands.  A file
     that is there is written over with ``overwrite=True`` only.
+
+    Examples
+    --------
+    >>> import carom
+    >>> ball = carom.models.bouncing_ball()
+    >>> record = carom.Record("ball.nc", every=10)
+    >>> sol = carom.solve(
+    ...     ball.system, carom.Moreau(), ball.q0, ball.v0, t1=1.0, dt=1e-3, record=record
+    ... )
+    >>> sol.t.shape
+    (101,)
     """
 
     def __init__(

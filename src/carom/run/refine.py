@@ -55,6 +55,16 @@ def refine(
     in 98 cases of 100, and at most twice it.  It means nothing where the solution is not unique or
     does not depend continuously on its data (several impacts at once, chaos over a long time);
     as a rule ``converges`` is then False.
+
+    Examples
+    --------
+    >>> import carom
+    >>> ball = carom.models.bouncing_ball(t1=1.0)
+    >>> runs = carom.refine(
+    ...     ball.system, carom.Moreau(), ball.q0, ball.v0, t1=1.0, dt=1e-2, levels=4
+    ... )
+    >>> runs.converges, len(runs.dt)
+    (True, 4)
     """
     t0, first, _ = checked_times(t0, t1, dt)
     times = np.linspace(t0, t1, 33)[1:] if times is None else np.ravel(np.asarray(times, float))

@@ -119,6 +119,45 @@ def solve(
 
     Inside ``jax.jit`` or ``jax.vmap`` there is always a status per member and never an exception:
     a member that fails keeps its last good state.
+
+    Parameters
+    ----------
+    system
+        A System, or Spheres, which have positions and velocities of their own.
+    scheme
+        How to step: ``carom.Moreau()``, ``Maury()``, ...; an object, with its options.
+    q0, v0
+        (d,) position and velocity at t0, of a System.
+    t0, t1
+        Start and end of the run [s].
+    dt
+        Length of a step [s], with EventDriven and Penalty the spacing of the records.
+    record
+        A Record: what is kept, and where.  None: every step (Spheres: about a hundred records).
+    start
+        A solution to go on from, in place of q0, v0 and t0.
+    throw
+        False: a failed run is returned, not raised.
+    progress
+        True for a bar, or a function of the run.
+
+    Returns
+    -------
+    Solution or SpheresSolution
+        Arrays over the n records: ``t`` (n,), ``q`` and ``v`` (n, d), ``gap`` and ``impulse``
+        (n, p); of Spheres ``x`` and ``v`` (n, N, d).
+
+    Examples
+    --------
+    A ball dropped from 1 m on a floor, with half of its speed kept at each bounce:
+
+    >>> import carom
+    >>> ball = carom.System(force=lambda t, q, v: 0 * q - 9.81, gap=lambda t, q: q, restitution=0.5)
+    >>> sol = carom.solve(ball, carom.Moreau(), q0=[1.0], v0=[0.0], t1=2.0, dt=1e-3)
+    >>> sol.q.shape, sol.ok
+    ((2001, 1), True)
+    >>> print(f"first impact at {sol.impacts.time[0]:.3f} s")
+    first impact at 0.453 s
     """
     if isinstance(system, Spheres):
         if q0 is not None or v0 is not None:

@@ -85,8 +85,8 @@ class EventDriven(Scheme):
 
     rtol: Array = eqx.field(default=1e-11, converter=number)
     atol: Array = eqx.field(default=1e-13, converter=number)
-    events_per_step: int = 16
-    stiff: bool = False
+    events_per_step: int = 16  # room in ``sol.events``
+    stiff: bool = False  # a linearly implicit method
     max_step: Array | None = eqx.field(default=None, converter=number)
     jumps: Array | None = eqx.field(default=None, converter=number)
     one_restitution: ClassVar[bool] = False

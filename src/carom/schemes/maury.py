@@ -34,7 +34,7 @@ class Maury(Scheme):
     infinite at an instant.  Where the mean is exact, e = 0 is BL10's scheme to the letter.
     """
 
-    points: int = 2
+    points: int = 2  # of Gauss, for the mean (1)
     mean: Callable | None = eqx.field(default=None, static=True)
 
     one_restitution: ClassVar[bool] = False

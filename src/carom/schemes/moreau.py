@@ -45,9 +45,9 @@ class Moreau(Scheme):
         |v| = v0 / sqrt(1 + h v0^2 t / R^2).                                                  (7)
     """
 
-    implicit: bool = False
-    newton: bool = False
-    correct: bool = False
+    implicit: bool = False  # the force at the end of the step
+    newton: bool = False  # Newton's method where the fixed point does not contract
+    correct: bool = False  # positions brought back to the boundary, (6)
     one_restitution: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
     frictional: ClassVar[bool] = True

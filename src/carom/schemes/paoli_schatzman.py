@@ -36,10 +36,10 @@ class PaoliSchatzman(Scheme):
     gamma L h < 2, PS99 3.11), and Newton's method where it does not contract.
     """
 
-    geodesics: bool = False
-    newton: bool = True
-    tolerance: float = 1e-13
-    iterations: int = 50
+    geodesics: bool = False  # P_K in the Riemannian distance of M(q)
+    newton: bool = True  # Newton's method where the fixed point does not contract
+    tolerance: float = 1e-13  # of P_K, relative
+    iterations: int = 50  # at most, of P_K
     one_restitution: ClassVar[bool] = True
     rigid: ClassVar[bool] = True
     jointed: ClassVar[bool] = True

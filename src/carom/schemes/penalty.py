@@ -68,7 +68,7 @@ class Penalty(Scheme):
     duration: Array | None = eqx.field(default=None, converter=number)
     rtol: Array = eqx.field(default=1e-8, converter=number)
     atol: Array = eqx.field(default=1e-11, converter=number)
-    substeps: int | None = None
+    substeps: int | None = None  # equal steps in each dt; None: steps of its own
     one_restitution: ClassVar[bool] = True
     rigid: ClassVar[bool] = False
 

@@ -112,6 +112,15 @@ def orbit(
 
     the product of flights and saltation matrices.  ``period`` is that of the orbit: n periods of
     the forcing for a motion that repeats every n.
+
+    Examples
+    --------
+    >>> import carom
+    >>> shaken = carom.models.impact_oscillator(frequency=2.5)
+    >>> period = 2 * 3.141592653589793 / 2.5
+    >>> found = carom.study.orbit(shaken.system, shaken.q0, shaken.v0, period=period)
+    >>> len(found.impact_times), found.stable
+    (1, True)
     """
     q0, v0 = np.atleast_1d(np.asarray(q0, float)), np.atleast_1d(np.asarray(v0, float))
     guess = _guess(system, q0, v0, float(t0), float(period), settle)

@@ -56,6 +56,19 @@ class Spheres:
         (kernels/numba/projection.py, (4)).
     iterations
         The most sweeps that one projection may take.
+
+    Examples
+    --------
+    >>> import carom
+    >>> pile = carom.Spheres(
+    ...     position=[[0.0, 0.0, 0.5], [0.1, 0.0, 1.6]],
+    ...     radius=0.5,
+    ...     walls=[carom.Plane(point=(0, 0, 0), normal=(0, 0, 1))],
+    ...     gravity=(0, 0, -9.81),
+    ... )
+    >>> sol = carom.solve(pile, carom.Maury(), t1=0.5, dt=1e-2)
+    >>> sol.x.shape, bool(sol.stats.overlap < 1e-6)
+    ((51, 2, 3), True)
     """
 
     def __init__(

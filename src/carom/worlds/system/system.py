@@ -49,6 +49,20 @@ class System(Shown, eqx.Module):
         True: contacts hold until they are pulled as much as they were pushed (e = 0, Maury).
     law
         ``law(e, mu, joints, size) -> carom.law.Law``, a law of your own.  None: Coulomb's.
+
+    Examples
+    --------
+    Two masses on a spring, the first of which must not pass a wall at 0:
+
+    >>> import carom, jax.numpy as jnp
+    >>> pair = carom.System(
+    ...     mass=[1.0, 2.0],
+    ...     force=lambda t, q, v: 50.0 * (q[1] - q[0] - 1.0) * jnp.array([1.0, -1.0]),
+    ...     gap=lambda t, q: q[0],
+    ...     restitution=0.9,
+    ... )
+    >>> carom.solve(pair, carom.Moreau(), q0=[0.5, 1.5], v0=[-1.0, -1.0], t1=2.0, dt=1e-3).ok
+    True
     """
 
     force: Callable
@@ -294,6 +308,21 @@ def Lagrangian(
 
     ``mass`` is what System takes; ``potential(q)`` a scalar; ``force(t, q, v)`` whatever does not
     derive from the potential (damping, forcing).  The rest is what System takes.
+
+    Examples
+    --------
+    A pendulum of length 1, damped, beside a wall at 0.2:
+
+    >>> import carom, jax.numpy as jnp
+    >>> pendulum = carom.Lagrangian(
+    ...     mass=[1.0],
+    ...     potential=lambda q: -9.81 * jnp.cos(q[0]),
+    ...     force=lambda t, q, v: -0.1 * v,
+    ...     gap=lambda t, q: 0.2 - jnp.sin(q[0]),
+    ...     restitution=0.7,
+    ... )
+    >>> len(carom.solve(pendulum, carom.Maury(), [-1.0], [0.0], t1=1.0, dt=1e-3).impacts)
+    1
     """
     inertia = (lambda q: jnp.asarray(mass(q), float)) if callable(mass) else None
     return System(
