@@ -80,12 +80,13 @@ class Contacts(eqx.Module):
     def frictional(self, b: Array, active) -> tuple[Any, Any, Any, int]:
         """H (d, m n), w (m n,), mu (n,) and m of the active contacts (carom/fclib.py)."""
         p, m, d = self.rows.shape
-        if m == 1 or self.law.joints:
+        mu = getattr(self.law, "mu", None)
+        if mu is None or m == 1 or self.law.joints:
             what = "has joints" if self.law.joints else "has no friction"
             raise FrictionError(f"the system {what}: that is no problem of contacts with friction")
         chosen = np.ones(p, bool) if active is None else np.asarray(active)
         rows, w = np.asarray(self.rows)[chosen], np.asarray(b)[chosen]
-        mu = np.broadcast_to(np.asarray(self.law.mu), (p,))[chosen]
+        mu = np.broadcast_to(np.asarray(mu), (p,))[chosen]
         return rows.reshape(-1, d).T, w.ravel(), mu, m
 
     def status(self, metric: Metric, active: Array, point: Array) -> Status:

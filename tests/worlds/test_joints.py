@@ -1,0 +1,149 @@
+"""Mechanisms in redundant coordinates, held together by joints, against the same in free ones."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import carom
+
+G = 9.81
+SCHEMES = [carom.Moreau(), carom.Maury()]
+STEPS = (4e-3, 2e-3, 1e-3, 5e-4)
+
+
+def gravity(masses):
+    """On points in the plane, (x, y) each."""
+    return lambda t, q, v: jnp.array([c for m in masses for c in (0.0, -m * G)])
+
+
+def apart(a, b, length):
+    """Of the dimension of a length, zero where |a - b| = length."""
+    return (jnp.sum((a - b) ** 2) - length**2) / (2.0 * length)
+
+
+def pendulum_pair(wall=0.35, e=0.6):
+    """Two bobs beside a wall: in Cartesian coordinates and in angles, and from those to these."""
+    masses, rods = (2.0, 1.0), (1.0, 0.8)
+
+    def places(q):
+        x, y = jnp.cumsum(jnp.array(rods) * jnp.sin(q)), -jnp.cumsum(jnp.array(rods) * jnp.cos(q))
+        return jnp.stack([x, y], axis=1).ravel()
+
+    def mass(q):
+        c = masses[1] * rods[0] * rods[1] * jnp.cos(q[0] - q[1])
+        return jnp.array([[sum(masses) * rods[0] ** 2, c], [c, masses[1] * rods[1] ** 2]])
+
+    free = carom.Lagrangian(
+        mass=mass,
+        potential=lambda q: G * (masses[0] * places(q)[1] + masses[1] * places(q)[3]),
+        gap=lambda t, q: wall - places(q)[::2],
+        restitution=e,
+    )
+    held = carom.System(
+        mass=np.repeat(masses, 2),
+        force=gravity(masses),
+        gap=lambda t, q: wall - q[::2],
+        joint=lambda t, q: jnp.array(
+            [apart(q[:2], jnp.zeros(2), rods[0]), apart(q[2:], q[:2], rods[1])]
+        ),
+        restitution=e,
+    )
+    return held, free, places, [-1.0, -1.4], 1.2
+
+
+def slider_crank(clearance=0.05, e=0.4):
+    """A crank, a rod, and a slider that rattles between two guides."""
+    masses, rods = (1.0, 0.6), (0.5, 1.2)
+
+    def places(q):
+        crank = rods[0] * jnp.array([jnp.cos(q[0]), jnp.sin(q[0])])
+        return jnp.concatenate([crank, crank + rods[1] * jnp.array([jnp.cos(q[1]), jnp.sin(q[1])])])
+
+    def mass(q):
+        c = masses[1] * rods[0] * rods[1] * jnp.cos(q[0] - q[1])
+        return jnp.array([[sum(masses) * rods[0] ** 2, c], [c, masses[1] * rods[1] ** 2]])
+
+    def guides(y):
+        return jnp.array([clearance - y, y + clearance])
+
+    free = carom.Lagrangian(
+        mass=mass,
+        potential=lambda q: G * (masses[0] * places(q)[1] + masses[1] * places(q)[3]),
+        gap=lambda t, q: guides(places(q)[3]),
+        restitution=e,
+    )
+    held = carom.System(
+        mass=np.repeat(masses, 2),
+        force=gravity(masses),
+        gap=lambda t, q: guides(q[3]),
+        joint=lambda t, q: jnp.array(
+            [apart(q[:2], jnp.zeros(2), rods[0]), apart(q[2:], q[:2], rods[1])]
+        ),
+        restitution=e,
+    )
+    return held, free, places, [0.6, -np.arcsin(0.5 * np.sin(0.6) / 1.2)], 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("mechanism", [pendulum_pair, slider_crank])
+def test_the_same_motion_as_in_free_coordinates(mechanism, scheme):
+    """Of order 1 through impacts, in both coordinates; joints stay closed, of order 2 in dt."""
+    held, free, places, angles, t1 = mechanism()
+    q0, v0, rest = np.asarray(places(jnp.array(angles))), np.zeros(4), np.zeros(2)
+    reference = carom.solve(free, carom.EventDriven(), angles, rest, t1=t1, dt=t1 / 40)
+    assert len(reference.impacts) >= 1
+    exact = np.stack([np.asarray(places(jnp.array(q))) for q in reference.q])
+    errors, drifts = [], []
+    for dt in STEPS:
+        record = carom.Record(times=np.asarray(reference.t[1:-1]))
+        sol = carom.solve(held, scheme, q0, v0, t1=t1, dt=dt * 0.987, record=record)
+        errors.append(np.max(np.abs(sol.q - exact[1:-1])))
+        whole = carom.solve(held, scheme, q0, v0, t1=t1, dt=dt)
+        drifts.append(max(np.max(np.abs(held.joints(0.0, jnp.array(q)))) for q in whole.q[::7]))
+    order, order_of_drift = (np.polyfit(np.log(STEPS), np.log(x), 1)[0] for x in (errors, drifts))
+    assert errors[-1] < 0.02
+    assert 0.8 < order < 1.3
+    assert order_of_drift > 1.7
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_redundant_bars(scheme):
+    """A parallelogram with a bar in the middle that is not needed moves as a pendulum does."""
+
+    def bars(t, q):
+        ends = [(q[:2], 0.0), (q[2:], 2.0), (0.5 * (q[:2] + q[2:]), 1.0)]
+        links = [apart(p, jnp.array([x, 0.0]), 1.0) for p, x in ends]
+        return jnp.array([*links, apart(q[:2], q[2:], 2.0)])
+
+    frame = carom.System(mass=[1.0] * 4, force=gravity((1.0, 1.0)), joint=bars)
+    angle = 0.7
+    q0 = np.array([np.sin(angle), -np.cos(angle), 2.0 + np.sin(angle), -np.cos(angle)])
+    pendulum = carom.Lagrangian(mass=[1.0], potential=lambda q: -G * jnp.cos(q[0]))
+    exact = carom.solve(pendulum, carom.EventDriven(), [angle], [0.0], t1=2.0, dt=2.0).q[-1, 0]
+    errors = []
+    for dt in (2e-3, 1e-3):
+        sol = carom.solve(frame, scheme, q0, np.zeros(4), t1=2.0, dt=dt)
+        x = sol.q[-1]
+        errors.append(np.hypot(x[0] - np.sin(exact), x[1] + np.cos(exact)))
+        np.testing.assert_allclose(x[2:] - x[:2], [2.0, 0.0], atol=1e-4)
+        assert np.max(np.abs(sol.joint_impulse)) < 1.0  # 2 g dt shared by the bars
+    assert errors[1] < 0.01
+    assert 1.5 < errors[0] / errors[1] < 2.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_a_million_steps(scheme):
+    """The length of a pendulum is off by O(dt^2), however long it swings."""
+    held = carom.System(
+        force=gravity((1.0,)), joint=lambda t, q: apart(q, jnp.zeros(2), 1.0), mass=[1.0, 1.0]
+    )
+    drift = []
+    for t1 in (10.0, 1000.0):
+        record = carom.Record(every=997)
+        sol = carom.solve(held, scheme, [1.0, 0.0], [0.0, 0.0], t1=t1, dt=1e-3, record=record)
+        drift.append(np.max(np.abs(np.hypot(*sol.q.T) - 1.0)))
+    assert int(sol.stats.steps) == 1_000_000
+    assert drift[1] <= drift[0] * 1.01
+    assert drift[1] < 3e-5
