@@ -21,7 +21,7 @@ import carom
 from carom.app import command as cli
 from carom.app import runfile
 from carom.errors import CaromError
-from carom.pictures import view
+from carom.pictures import loopback, view
 from carom.run import solve
 
 ROOT = Path(__file__).parents[2]
@@ -416,7 +416,7 @@ SOFTWARE += ["--enable-unsafe-swiftshader"]
 def test_served_to_this_machine_alone(pile):
     said = []
     threading.Thread(
-        target=view.serve, args=(view.page(pile), 0, False, said.append), daemon=True
+        target=loopback.serve_page, args=(view.page(pile), 0, False, said.append), daemon=True
     ).start()
     while not said:
         time.sleep(0.01)

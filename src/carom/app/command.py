@@ -23,6 +23,7 @@ app = typer.Typer(
     carom certify settling.vtkhdf         whether it is a solution
     carom plot settling.vtkhdf            a picture of it
     carom view settling.vtkhdf            look at it in a browser
+    carom lab impact_oscillator           sliders, sections, bifurcation diagrams
     """,
 )
 _CODES = {"a solution": 0, "NOT a solution": 3, "too coarse to tell": 5, "not fully checked": 6}
@@ -470,7 +471,8 @@ def view(
 
     The page is served to this machine alone (127.0.0.1), until Ctrl-C.
     """
-    from carom.pictures.view import page, serve
+    from carom.pictures.loopback import serve_page
+    from carom.pictures.view import page
 
     html = page(file, records)
     if export is not None:
@@ -482,7 +484,26 @@ def view(
             raise RecordError(f"cannot write {str(export)!r}: {problem.strerror}") from None
         typer.echo(f"written: {export} ({len(html) / 1e6:.3g} MB)")
         return
-    serve(html, port, browser, typer.echo)
+    serve_page(html, port, browser, typer.echo)
+
+
+@app.command()
+def lab(
+    subject: Annotated[
+        str | None, typer.Argument(help="A model (carom models), or a Python file of your own.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="0: any that is free.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+):
+    """A laboratory in the browser: sliders, motion, phase plane, sections, bifurcation diagrams.
+
+    Example: carom lab impact_oscillator
+
+    It is served to this machine alone (127.0.0.1) and computes here, until Ctrl-C.
+    """
+    from carom.app.lab import serve
+
+    serve(subject, port, browser, typer.echo)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ Every mistake is a RunFileError that names the file, the line where it can be fo
 """
 
 import difflib
+import functools
 import inspect
 import json
 import math
@@ -37,10 +38,12 @@ from carom.worlds.system.system import System
 BUILDERS = ("lattice", "random", "column", "hopper", "drum")
 WALLS = ("Plane", "Box", "Cylinder", "Shell", "Panel", "Obstacles")
 _KEYS = ("model", "spheres", "scheme", "dt", "t0", "t1", "out", "parameters", "walls", "record")
+_KEYS += ("q0", "v0")
 _RECORD = ("every", "interval", "final")
 _OPTIONS = ("velocity", "mass", "gravity", "restitution", "periodic", "tolerance", "iterations")
 _VARIABLES = ("scheme", "dt", "t0", "t1", "out", "every")  # that a Python file may define
-_START = ("q0", "v0")  # and, beside a System
+_START = ("q0", "v0")  # and, beside a System; of a model: another start
+_KEPT = ("name", "system", "q0", "v0", "t1", "period", "looks")  # of a model started elsewhere
 _MOST_NUMBERS = 10_000_000  # in one parameter, and of spheres: more is a slip of the finger
 
 
@@ -249,10 +252,38 @@ def _model(file, found) -> dict:
     name = _choice(file, "model", found.pop("model"), names)
     if found.pop("walls", None):
         raise file.error("walls", "belongs to spheres; a model has its own")
-    made = _called(file, getattr(models, name), found.pop("parameters", {}), ())
+    start = [found.pop(key, None) for key in _START]
+    for key, value in zip(_START, start, strict=True):
+        if value is not None:
+            _check_numbers(file, key, value)
+
+    @functools.wraps(getattr(models, name))
+    def model(**parameters):
+        return started_model(name, parameters, *start)
+
+    made = _called(file, model, found.pop("parameters", {}), ())
     if isinstance(made, models.Problem):
         return {"problem": made}
     return {"problem": made.system, "natural_t1": made.t1, "natural_dt": made.dt}
+
+
+def started_model(name: str, parameters: dict, q0=None, v0=None):
+    """A model of carom.models; with q0 or v0 from there, its exact motion known or not."""
+    if name in ("granular_gas", "settling_spheres") or (q0 is None and v0 is None):
+        return getattr(models, name)(**parameters)
+    try:
+        known = vars(getattr(models, name)(**parameters))
+    except models.ModelError as problem:
+        if problem.known is None:
+            raise
+        known = problem.known
+    start = {key: x for key, x in zip(_START, (q0, v0), strict=True) if x is not None}
+    known = {key: known[key] for key in _KEPT if key in known} | start
+    if missing := [key for key in _START if key not in known]:
+        raise RunFileError(f"{missing[0]} is missing: the model has no start of its own here")
+    if len(np.atleast_1d(known["q0"])) != len(np.atleast_1d(known["v0"])):
+        raise RunFileError("q0 and v0 must have as many numbers as the model has coordinates")
+    return problem_of(**known)
 
 
 def _builder(file, found) -> dict:
@@ -432,10 +463,11 @@ def _started(file, system, names) -> models.Problem:
                 f"{file.path}: {name}: is missing; problem is a carom.System, which needs the "
                 f"{'positions' if name == 'q0' else 'velocities'} to start from: {name} = [...]"
             )
-    return _tried(file, "q0", lambda: problem_of(system, q0=names["q0"], v0=names["v0"]))
+    more = {"period": names["period"]} if "period" in names else {}
+    return _tried(file, "q0", lambda: problem_of(system, q0=names["q0"], v0=names["v0"], **more))
 
 
-def problem_of(system, *, q0, v0) -> models.Problem:
+def problem_of(system, *, q0, v0, name="problem", t1=math.inf, **more) -> models.Problem:
     """A System of one's own with its start, as a problem without exact motion, t0 and t1."""
 
     def unknown(t):
@@ -443,12 +475,13 @@ def problem_of(system, *, q0, v0) -> models.Problem:
 
     q0, v0 = (np.atleast_1d(np.asarray(x, float)) for x in (q0, v0))
     return models.Problem(
-        name="problem",
+        name=name,
         system=system,
         q0=q0,
         v0=v0,
         t0=0.0,
-        t1=math.inf,
+        t1=t1,
         exact=unknown,
         source="none",
+        **more,
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from carom.models.ball import bounces
 from carom.models.billiard import no_force
-from carom.models.problem import ModelError, Problem, straight
+from carom.models.problem import ModelError, Problem, exact_motion_of, straight
 from carom.worlds.system.system import System
 
 # Three balls closer than this times their first spacing are about to collapse: infinitely many
@@ -40,14 +40,12 @@ def row_of_balls(*, count=3, e=1.0, spacing=0.0, distance=1.0, speed=1.0, radius
     v0 = np.where(np.arange(count) == 0, float(speed), 0.0)
     t1 = 2 * (np.sum(gaps) + spacing) / speed if t1 is None else t1
     collapse = COLLAPSE * spacing if 0 < e < 1 and spacing > 0 else -math.inf
-    starts, q, v = _collisions(q0, v0, e, 2 * radius, t1, collapse)
+    known = {"name": "row_of_balls", "system": system, "q0": q0, "v0": v0, "t1": float(t1)}
+    with exact_motion_of(**known):
+        starts, q, v = _collisions(q0, v0, e, 2 * radius, t1, collapse)
     return Problem(
-        name="row_of_balls",
-        system=system,
-        q0=q0,
-        v0=v0,
+        **known,
         t0=0.0,
-        t1=float(t1),
         exact=straight(starts, q, v, float(t1)),
         source="closed form between collisions, benchmarks P9",
         impact_times=starts[1:],

@@ -98,6 +98,7 @@ def cantilever(
         source="closed form between events, whose times are roots found to rounding",
         accumulation=followed.accumulation,
         impact_times=np.array(followed.impacts),
+        period=2 * math.pi / frequency,
         frequency=float(w[-1]),
     )
 

@@ -65,6 +65,7 @@ def cam_and_follower(
         source="closed form between events, whose times are roots found to rounding",
         accumulation=accumulation,
         impact_times=impacts,
+        period=2 * math.pi / frequency,
     )
 
 

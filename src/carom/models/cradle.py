@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from carom.models.problem import ModelError, Problem, piecewise
+from carom.models.problem import ModelError, Problem, exact_motion_of, piecewise
 from carom.worlds.system.system import System
 
 # Impacts this many times in a row within this part of a swing [rad] accumulate.
@@ -43,19 +43,17 @@ def newtons_cradle(*, count=5, e=1.0, spacing=0.0, raised=1, amplitude=1.0, freq
     system = System(force=Pendulums(w), gap=CradleGaps(spacing), restitution=e)
     q0 = np.where(np.arange(count) < raised, -float(amplitude), 0.0)
     t1 = 2.1 * period if t1 is None else float(t1)
-    starts, q, v = _impacts(q0, e, spacing, w, t1)
+    known = {"name": "newtons_cradle", "system": system, "q0": q0, "v0": np.zeros(count), "t1": t1}
+    with exact_motion_of(**known):
+        starts, q, v = _impacts(q0, e, spacing, w, t1)
 
     def flow(s, k):
         c, n = np.cos(w * s)[..., None], np.sin(w * s)[..., None]
         return q[k] * c + v[k] / w * n, v[k] * c - q[k] * w * n
 
     return Problem(
-        name="newtons_cradle",
-        system=system,
-        q0=q0,
-        v0=np.zeros(count),
+        **known,
         t0=0.0,
-        t1=t1,
         exact=piecewise(starts, flow, t1),
         source="closed form between impacts, whose times are closed forms too",
         impact_times=starts[1:],

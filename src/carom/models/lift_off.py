@@ -31,6 +31,7 @@ def lift_off(*, e=0.0, t1=2 * math.pi):
         exact=piecewise(np.array([0.0, math.pi / 2]), flow, float(t1)),
         source="closed form, benchmarks P6",
         impact_times=np.zeros(0),
+        period=2 * math.pi,
     )
 
 

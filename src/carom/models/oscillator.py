@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.models.ball import floor
-from carom.models.problem import ModelError, Problem, column, piecewise
+from carom.models.problem import ModelError, Problem, column, exact_motion_of, piecewise
 from carom.worlds.system.system import System
 
 
@@ -74,7 +74,9 @@ def impact_oscillator(*, e=0.8, frequency=2.5, stop=0.0, periods=1, t1=None):
         x = c * np.cos(w * s + p) + D * (cot * np.cos(s) + np.sin(s))
         return x, -c * w * np.sin(w * s + p) + D * (np.cos(s) - cot * np.sin(s))
 
-    v, p = _one_impact_orbit(e, w, stop, c, cot, T, flight)
+    period = 2 * math.pi / w
+    with exact_motion_of(name="impact_oscillator", system=system, period=period):
+        v, p = _one_impact_orbit(e, w, stop, c, cot, T, flight)
     t1 = 8.25 * T if t1 is None else float(t1)
     first = p % (2 * math.pi) / w  # the first impact after t = 0
     starts = first + T * np.arange(-1, math.floor((t1 - first) / T) + 1)
@@ -95,6 +97,7 @@ def impact_oscillator(*, e=0.8, frequency=2.5, stop=0.0, periods=1, t1=None):
         exact=exact,
         source="closed form of Shaw and Holmes (1983), benchmarks P3",
         impact_times=starts[starts >= 0],
+        period=period,
     )
 
 
@@ -149,6 +152,7 @@ def resonance(*, e=1.0, v0=1.0, t1=None):
         exact=piecewise(starts, flow, t1),
         source="closed form, benchmarks P4",
         impact_times=starts[1:],
+        period=math.pi,
     )
 
 

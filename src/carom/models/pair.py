@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.models.billiard import no_force
-from carom.models.problem import ModelError, Problem, column, piecewise
+from carom.models.problem import ModelError, Problem, column, exact_motion_of, piecewise
 from carom.worlds.system.system import System
 
 
@@ -33,10 +33,12 @@ def impact_pair(*, e=0.5, amplitude=1.0, frequency=1.0, clearance=4.0, t1=None):
             f"needs positive amplitude, frequency and clearance, not {A}, {w}, {clearance}"
         )
     system = System(force=no_force, gap=Casing(A, w, clearance / 2), restitution=e)
-    h = pair_phase(e, clearance / A)
+    known = {"name": "impact_pair", "system": system, "period": 2 * math.pi / w}
+    with exact_motion_of(**known):
+        h = pair_phase(e, clearance / A)
+        _check_flight(A, clearance, h)
     u, half = w * (clearance + 2 * A * math.sin(h)) / math.pi, math.pi / w
     hit = A * math.sin(h) + clearance / 2  # where it meets the right wall
-    _check_flight(A, clearance, h)
 
     t1 = 8.25 * 2 * half if t1 is None else float(t1)
     first = (math.pi - h) / w  # on the right wall; h is in (-pi/2, pi/2]
@@ -49,8 +51,7 @@ def impact_pair(*, e=0.5, amplitude=1.0, frequency=1.0, clearance=4.0, t1=None):
     exact = piecewise(starts, flow, t1)
     q0, v0 = exact(0.0)
     return Problem(
-        name="impact_pair",
-        system=system,
+        **known,
         q0=q0,
         v0=v0,
         t0=0.0,

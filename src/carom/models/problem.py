@@ -1,6 +1,7 @@
 """What every model returns: a system, its data and its exact motion."""
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,23 @@ ZENO_LISTED = 1e-6
 
 
 class ModelError(CaromError, ValueError):
-    """The parameters of a model describe no motion, or one whose exact form is not known."""
+    """The parameters of a model describe no motion, or one whose exact form is not known.
+
+    ``known`` has what there is of the Problem all the same, its system for one: it can be solved
+    from any start.
+    """
+
+    known: dict | None = None
+
+
+@contextmanager
+def exact_motion_of(**known):
+    """What is raised inside, where an exact motion is looked for, carries what is known."""
+    try:
+        yield
+    except ModelError as problem:
+        problem.known = known
+        raise
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -39,6 +56,7 @@ class Problem(Shown):
     accumulation: float | None = None  # where infinitely many impacts accumulate, even past t1
     impact_times: np.ndarray | None = None  # (k,) in [t0, t1]; the first ones if they accumulate
     reaction: Callable[[np.ndarray], np.ndarray] | None = None  # t (n,) to the gaps' forces (n, p)
+    period: float | None = None  # of the forcing
     frequency: float | None = None  # highest natural one: an explicit scheme needs dt < 2/frequency
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from carom.errors import TimeError
 from carom.models.ball import Gravity
-from carom.models.problem import ModelError, Problem, column, piecewise
+from carom.models.problem import ModelError, Problem, column, exact_motion_of, piecewise
 from carom.worlds.system.system import System
 
 
@@ -30,15 +30,16 @@ def vibrating_table(*, e=0.5, acceleration=1.2, frequency=10.0, periods=1, g=9.8
         )
     table = Table(acceleration * g / frequency**2, frequency)
     system = System(force=Gravity(g), gap=table, restitution=e)
-    if e > 0:
-        starts, flow, impacts, t1 = _periodic(table, e, acceleration, periods, g, t1)
-    else:
-        starts, flow, impacts, t1 = _launch(table, acceleration, g, t1)
+    known = {"name": "vibrating_table", "system": system, "period": 2 * math.pi / frequency}
+    with exact_motion_of(**known):
+        if e > 0:
+            starts, flow, impacts, t1 = _periodic(table, e, acceleration, periods, g, t1)
+        else:
+            starts, flow, impacts, t1 = _launch(table, acceleration, g, t1)
     exact = piecewise(starts, flow, t1)
     q0, v0 = exact(0.0)
     return Problem(
-        name="vibrating_table",
-        system=system,
+        **known,
         q0=q0,
         v0=v0,
         t0=0.0,
