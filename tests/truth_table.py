@@ -35,7 +35,8 @@ class Row:
     def __init__(self, problem, title, how, motion, certificate, tampered=False):
         self.title, self.how, self.certificate = title, how, certificate
         t, q, v, impulse = (np.asarray(x, float) for x in motion)
-        m = Measured(problem.system, (t, q, v, impulse), Options("", None, None, 1e-12))
+        none = np.zeros((len(t), 0))  # no friction, no joints
+        m = Measured(problem.system, (t, q, v, impulse, none), Options("", None, None, 1e-12))
         exact = problem.exact(np.clip(t, problem.t0, problem.t1))[0]
         with np.errstate(all="ignore"):
             off = np.max(m.norm.velocity(q - exact)) / m.length

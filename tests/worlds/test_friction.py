@@ -402,9 +402,3 @@ def test_slip_of_the_wrong_shape():
     )
     with pytest.raises(carom.errors.ShapeError, match="slip returns shape"):
         carom.solve(system, carom.Moreau(), [0.0, 0.0], [1.0, 0.0], t1=1.0, dt=0.1)
-
-
-def test_the_certificate_does_not_pretend():
-    sol = carom.solve(block(0.5, 0.3), carom.Moreau(), [0.0, 0.0], [0.0, 0.0], t1=0.1, dt=1e-2)
-    with pytest.raises(carom.errors.KindError, match="friction"):
-        carom.certify(sol)

@@ -288,7 +288,7 @@ def _certificate(plan, sol):
     options = {} if plan.of_spheres else {"q0": plan.problem.q0, "v0": plan.problem.v0}
     try:
         found = carom.certify(sol, **options)
-    except carom.errors.KindError as unknown:  # friction, joints, glue: a run all the same
+    except carom.errors.KindError as unknown:  # a law of one's own: a run all the same
         typer.echo(f"\nnot certified: {unknown}")
         return None
     typer.echo(f"\n{found}")

@@ -5,6 +5,7 @@ import numpy as np
 
 from carom.bench.methods import Motion
 from carom.certificates.measured import in_chunks, records
+from carom.certificates.rows import count
 from carom.errors import CaromError
 from carom.models import Problem
 
@@ -69,7 +70,9 @@ def _check(problem, motion):
 def _energy_and_gaps(problem, t, q, v):
     """1/2 v^T M(q) v (n,) and the gaps (n, p), by the program that certificates use."""
     p = len(problem.system.gaps(jnp.asarray(t[0]), jnp.asarray(q[0])))
-    at = in_chunks(records, problem.system, (t, q, v, np.zeros((len(t), p))))
+    s, k = count(problem.system, t[0], jnp.asarray(q[0]))
+    none = np.zeros((len(t), p)), np.zeros((len(t), p * s + k))
+    at = in_chunks(records, problem.system, (t, q, v, *none))
     return at.energy, at.gap
 
 

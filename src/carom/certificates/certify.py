@@ -17,14 +17,18 @@ argument of f, M and grad g anywhere in the step, and find an impact a step earl
 docs/certificate.md has the bounds and where they come from.
 """
 
+import math
+
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
 from carom.certificates.certificate import Certificate, Clause
-from carom.certificates.clauses import AT_RECORDS, CLAUSES
+from carom.certificates.clauses import AT_RECORDS, clauses_for, may_gain
 from carom.certificates.error import stated
 from carom.certificates.located import filled, with_impacts
 from carom.certificates.measured import Measured, Options, in_chunks, records
+from carom.certificates.rows import count
 from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError
 from carom.results.solution import scheme_text
 from carom.schemes.named import scheme_of_text
@@ -34,6 +38,7 @@ from carom.worlds.system.system import System
 
 _ROUNDING = 1e-12  # relative
 _ASTRAY = 1e3  # times the largest position or velocity: an integration that has exploded
+_SHOWN = "shown: Newton's law with friction may gain energy"
 _LASTS = 4  # resolutions, or steps: a contact longer than this is no impact, and may be cut
 
 
@@ -80,7 +85,7 @@ def certify(
             "this solution carries no system (functions are lost by vmap, jit and load): "
             "certify(sol, system)"
         )
-    _check_laws(system)
+    _check_law(system)
     scheme = _scheme(sol)
     resolution, tolerance = _scales(scheme, system, resolution, tolerance)
     how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
@@ -90,12 +95,14 @@ def certify(
         resolution=resolution,
         tolerance=tolerance,
     )
-    arrays = _checked(system, sol.t, sol.q, sol.v, sol.impulse)
-    if options.sparse_dt is None and _locates(scheme) and not _full(sol):
-        table, arrays = filled(system, scheme, np.asarray(sol.impacts), *arrays)
-        threaded = with_impacts(system, table, *arrays)
-        if _sane(threaded, arrays):
-            arrays, options = threaded, options._replace(located=True)
+    arrays = _checked(system, sol.t, sol.q, sol.v, sol.impulse, sol.friction, sol.joint_impulse)
+    smooth = not arrays[4].shape[1]  # nothing but gaps
+    if options.sparse_dt is None and _locates(scheme) and smooth and not _full(sol):
+        table, found = filled(system, scheme, np.asarray(sol.impacts), *arrays[:4])
+        threaded = with_impacts(system, table, *found)
+        if _sane(threaded, found):
+            arrays = *threaded, np.zeros((len(threaded[0]), 0))
+            options = options._replace(located=True)
     return _certificate(system, arrays, q0, v0, options)
 
 
@@ -107,18 +114,13 @@ def _sane(threaded, arrays) -> bool:
     )
 
 
-def _check_laws(system) -> None:
+def _check_law(system) -> None:
     """Refuse what no clause here knows: a verdict on it would be worth nothing."""
-    for name, there in (
-        ("friction", system.friction is not None),
-        ("joints", system.joint is not None),
-        ("glue", system.glue),
-    ):
-        if there:
-            raise KindError(
-                f"the certificate knows gaps and restitution, and this system has {name}: look at "
-                "sol.stats.residual, which is measured from the law, and at carom.refine"
-            )
+    if system.own_law is not None:
+        raise KindError(
+            f"the certificate knows Coulomb's law, and this system has law={system.own_law!r}: "
+            "look at sol.stats.residual, which is measured from the law, and at carom.refine"
+        )
 
 
 def _scheme(sol) -> Scheme | None:
@@ -142,20 +144,33 @@ def _full(sol):
 
 
 def certify_arrays(
-    system: System, t, q, v, impulse=None, *, q0=None, v0=None, resolution=None, tolerance=_ROUNDING
+    system: System,
+    t,
+    q,
+    v,
+    impulse=None,
+    *,
+    friction=None,
+    joint_impulse=None,
+    q0=None,
+    v0=None,
+    resolution=None,
+    tolerance=_ROUNDING,
 ) -> Certificate:
     """Check a motion given by its records, dense enough to show every impact.
 
     ``t`` (n,) does not decrease; ``q`` is (n, d); ``v`` (n, d), right limits; ``impulse`` (n, p),
     received since the record before, or None for none at all.  Two records at one time are the two
-    sides of a jump.  With a ``resolution`` the walls yield.  The rest is as in ``certify``.
+    sides of a jump.  ``friction`` is (n, p) or (n, p, 2) and ``joint_impulse`` (n, k), likewise.
+    With a ``resolution`` the walls yield.  The rest is as in ``certify``.
     """
-    _check_laws(system)
+    _check_law(system)
     if np.size(t) < 2:
         raise ShapeError(f"t has shape {np.shape(t)}; a motion has two records or more")
     resolution = None if resolution is None else float(resolution)
     options = Options(f"{np.size(t)} records", None, resolution, float(tolerance))
-    return _certificate(system, (t, q, v, impulse), q0, v0, options)
+    arrays = _checked(system, t, q, v, impulse, friction, joint_impulse)
+    return _certificate(system, arrays, q0, v0, options)
 
 
 def _scales(scheme, system, resolution, tolerance) -> tuple[float | None, float]:
@@ -179,14 +194,14 @@ def _scales(scheme, system, resolution, tolerance) -> tuple[float | None, float]
 
 
 def _certificate(system, arrays, q0, v0, options) -> Certificate:
-    arrays, kept = _checked(system, *arrays), None
+    kept = None
     if options.sparse_dt is None:
         began = len(arrays[0])
-        arrays = _with_start(system, *arrays, q0, v0)
+        arrays = _with_start(system, arrays, q0, v0)
         if options.resolution is not None:
             kept = _kept(system, options.resolution, len(arrays[0]) - began, *arrays)
     measured = Measured(system, arrays, options, kept)
-    rows = [r for r in CLAUSES if r.name != "passivity" or len(set(measured.e)) <= 1]
+    rows = [r for r in clauses_for(system) if r.name != "passivity" or len(set(measured.e)) <= 1]
     with np.errstate(over="ignore", invalid="ignore"):  # its own motion may explode, if stiff
         clauses = tuple(_clause(row, measured) for row in rows)
         if options.sparse_dt is not None:
@@ -196,8 +211,9 @@ def _certificate(system, arrays, q0, v0, options) -> Certificate:
 
 def _clause(row, measured) -> Clause:
     if measured.sparse_dt is None:
-        return _judged(row, *row.check(measured))
-    if row.name in AT_RECORDS:
+        shown = row.name == "passivity" and may_gain(measured)
+        return _judged(row, *row.check(measured), note=_SHOWN if shown else "")
+    if row.name in AT_RECORDS and not measured.system.glue:
         return _judged(row, *row.check(measured), note="at the records")
     nan = float("nan")
     return Clause(row.name, row.formula, row.bound, nan, nan, nan, None, "needs every step")
@@ -225,7 +241,8 @@ def _judged(row, value, allowed, t, note="") -> Clause:
     )
 
 
-def _checked(system, t, q, v, lam):
+def _checked(system, t, q, v, lam, friction=None, joint_impulse=None):
+    """t, q, v, lam, and the impulses of friction and joints (n, r), carom/certificates/rows.py."""
     t, q, v = (np.asarray(a, float) for a in (t, q, v))
     if t.ndim != 1 or q.ndim != 2 or v.shape != q.shape or len(q) != len(t) or not len(t):
         raise ShapeError(
@@ -237,30 +254,47 @@ def _checked(system, t, q, v, lam):
     lam = np.zeros((len(t), p)) if lam is None else np.asarray(lam, float)
     if lam.shape != (len(t), p):
         raise ShapeError(f"impulse has shape {lam.shape}; for {p} gaps it must be {(len(t), p)}")
-    for name, x in (("t", t), ("q", q), ("v", v), ("impulse", lam)):
+    s, k = count(system, t[0], jnp.asarray(q[0]))
+    others = [
+        _impulses("friction", friction, (len(t), p) if s == 1 else (len(t), p, s), len(t)),
+        _impulses("joint_impulse", joint_impulse, (len(t), k), len(t)),
+    ]
+    beside = np.concatenate(others, axis=1)
+    for name, x in (("t", t), ("q", q), ("v", v), ("impulse", lam), ("friction", beside)):
         if not np.all(np.isfinite(x)):
             raise NonFiniteError(f"{name} is not finite in every record: certify what comes before")
-    return t, q, v, lam
+    return t, q, v, lam, beside
 
 
-def _with_start(system, t, q, v, lam, q0, v0):
+def _impulses(name, given, shape, n):
+    """As (n, ...), flat; zero where none are given."""
+    if given is None:
+        return np.zeros((n, math.prod(shape[1:])))
+    given = np.asarray(given, float)
+    if given.shape != shape:
+        raise ShapeError(f"{name} has shape {given.shape}; for this system it must be {shape}")
+    return given.reshape(n, -1)
+
+
+def _with_start(system, arrays, q0, v0):
     """With a step of no length at t0, for an impact there: v- is v0, or what lam implies."""
-    if q0 is None and v0 is None and not np.any(lam[0]):
-        return t, q, v, lam
+    t, q, v, lam, beside = arrays
+    if q0 is None and v0 is None and not np.any(lam[0]) and not np.any(beside[0]):
+        return arrays
     q0 = q[0] if q0 is None else np.asarray(q0, float)
     if v0 is None:
-        at = in_chunks(records, system, (t[:1], q0[None], v[:1], lam[:1]))
+        at = in_chunks(records, system, (t[:1], q0[None], v[:1], lam[:1], beside[:1]))
         v0 = v[0] - at.kick[0]
-    start = t[0], q0, np.asarray(v0, float), np.zeros(lam.shape[1])
-    return tuple(np.concatenate([[a], b]) for a, b in zip(start, (t, q, v, lam), strict=True))
+    start = t[0], q0, np.asarray(v0, float), np.zeros(lam.shape[1]), np.zeros(beside.shape[1])
+    return tuple(np.concatenate([[a], b]) for a, b in zip(start, arrays, strict=True))
 
 
-def _kept(system, resolution, first, t, q, v, lam):
+def _kept(system, resolution, first, t, q, v, lam, beside):
     """Records at least ``resolution`` apart, not within a contact unless it lasts.
 
     Those up to ``first``, the sides of an impact at t0, are kept.
     """
-    gap = in_chunks(records, system, (t, q, v, lam)).gap
+    gap = in_chunks(records, system, (t, q, v, lam, beside)).gap
     push = lam != 0.0
     touching = (gap < 0.0) & (push | np.concatenate([push[1:], push[-1:]]))
     outside = np.flatnonzero(~np.any(touching, axis=1))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from carom.certificates import laws
 from carom.certificates.error import passed
 from carom.certificates.measured import MARGIN, earlier, ends
 
@@ -104,9 +105,19 @@ def _passivity(m):
     starts = np.flatnonzero(touching & ~earlier(touching, False))
     if not len(starts):
         return np.zeros(0), np.zeros(0), np.zeros(0)
-    work = np.add.reduceat(np.sum(m.lam[1:] * (m.at.w[1:] + m.at.w[:-1]) / 2, axis=1), starts)
-    bound = np.add.reduceat(np.sum(m.lam[1:] * m.law_bound, axis=1), starts)
-    return work, MARGIN * bound, m.t[1:][starts]
+    work = np.sum(m.lam[1:] * (m.at.w[1:] + m.at.w[:-1]) / 2, axis=1)
+    bound = np.sum(m.lam[1:] * m.law_bound, axis=1)
+    if m.system.friction is not None:
+        sliding = laws.Sliding(m)
+        work = work + sliding.work()
+        bound = bound + np.sum(sliding.size * 2.0 * sliding.du, axis=1)
+    work, bound = (np.add.reduceat(x, starts) for x in (work, bound))
+    return work, np.inf + bound if may_gain(m) else MARGIN * bound, m.t[1:][starts]
+
+
+def may_gain(m) -> bool:
+    """Whether the law itself may give energy: Newton's, with friction and a bounce."""
+    return m.system.friction is not None and bool(np.any(m.e > 0.0))
 
 
 def _energy(m):
@@ -114,6 +125,8 @@ def _energy(m):
     fine = m.fine
     work = np.sum(fine.over.force * np.diff(fine.q, axis=0), axis=1) + fine.over.inertia
     moving = np.sum(fine.lam[1:] * (fine.at.rate[1:] + fine.at.rate[:-1]) / 2, axis=1)
+    still = fine.at.beside - fine.at.beside_rate  # what friction and joints do work on
+    moving -= np.sum(fine.beside[1:] * (still[1:] + still[:-1]) / 2, axis=1)
     gained = np.diff(fine.at.energy) - work + moving
     flight, _ = m.flown
     mean_v = (m.v[1:] + m.v[:-1]) / 2
@@ -184,4 +197,26 @@ CLAUSES = [
     Row(_energy, "energy", "DT = work - loss at impacts, summed", "2 |sum of v b + f s + lam dw|"),
     Row(_variation, "variation", "sum |M Dv| <= sum h |f| + |grad g lam|", "2 sum of b"),
 ]
-AT_RECORDS = {"feasibility", "sign"}  # what can be said of records that are not every step
+_FRICTION = [
+    Row(laws.cone, "cone", "|r_t| <= mu r_n", "rounding"),
+    Row(laws.slip, "slip", "r_t = -mu r_n u/|u| where u /= 0", "2 mu r_n du/|u|, if |u| > 2 du"),
+    Row(laws.friction_work, "friction, work", "r_t . u <= 0", "2 |r_t| du"),
+]
+_JOINTS = [
+    Row(laws.joint, "joint", "j(t, q) = 0", "2 h dj"),
+    Row(laws.joint_velocity, "joint, velocity", "d/dt j = 0", "2 dj"),
+]
+_GLUE = [
+    Row(laws.pull, "sign", "lam_i >= gamma_i, gamma_i <= 0", "2 dw / (grad g . M^-1 grad g)"),
+    Row(laws.glued_speed, "glue, velocity", "w_i = 0 if gamma_i < 0", "2 dw"),
+    Row(laws.glued_gap, "glue, gap", "g_i = 0 if gamma_i < 0", "2 h dw"),
+]
+AT_RECORDS = {"feasibility", "sign", "cone"}  # of records that are not every step
+
+
+def clauses_for(system) -> list[Row]:
+    """Those that a system has."""
+    rows = [r for r in CLAUSES if not (system.glue and r.name == "sign")]
+    rows += _GLUE if system.glue else []
+    rows += _FRICTION if system.friction is not None else []
+    return rows + (_JOINTS if system.joint is not None else [])

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.certificates import flight
+from carom.certificates.laws import remembered
 from carom.certificates.measured import ends, in_chunks
 
 _LASTING = 1.5  # times the change of w in a step of free motion: slower is no impact
@@ -105,7 +106,30 @@ def _missed(m):
     for k in range(len(kick) if np.any(kick > 0.0) else 0):
         now = np.where(w.held[k], m.e * now, now) + kick[k]
         lacking[k] = now
-    return np.cumsum(np.sum(lacking, axis=1) * (m.t[w.last] - m.t[w.first]))
+    lacking = np.sum(lacking, axis=1) + (_let_go(m) if m.system.glue else 0.0)
+    return np.cumsum(lacking * (m.t[w.last] - m.t[w.first]))
+
+
+def _let_go(m):
+    """(k,) the velocity that glue may have held back too long, or too little, until then.
+
+    A gap is let go when it was pulled as much as it was pushed: what the pushes are wrong by, and
+    what the last pull was too much, is missing afterwards.
+    """
+    found, w = m.estimate, m.estimate.windows
+    normal = np.sqrt(np.maximum(m.at.inverse_mass[w.first], 1e-300))
+    off = m.norm.velocity(np.split(found.error, 2, axis=1)[1])
+    before = np.concatenate([[0.0], off[:-1]]) + m.norm.velocity(found.defect[:, m.q.shape[1] :])
+    gamma = remembered(m.lam)
+    last = np.maximum(-m.lam[w.last] + gamma[w.first], 0.0) * normal  # pulled beyond gamma
+    wrong, now, total = np.zeros(m.lam.shape[1]), 0.0, np.zeros(len(w.first))
+    for k in range(len(total)):
+        wrong = wrong + np.where(w.held[k], before[k], 0.0)
+        freed = (gamma[w.first[k]] < 0.0) & (gamma[w.last[k]] == 0.0)
+        now += float(np.sum(np.where(freed, wrong + last[k], 0.0)))
+        wrong = np.where(freed, 0.0, wrong)
+        total[k] = now
+    return total
 
 
 def passed(m):
@@ -194,7 +218,8 @@ def estimated(m) -> Estimate:
 
 def _on_walls(m, w, a, slow):
     """(k, 2d) z: where the own motion begins in each window."""
-    z, k = np.array(a), np.flatnonzero(np.any(w.held, axis=1))
+    jointed = m.at.joint.shape[1] > 0
+    z, k = np.array(a), np.flatnonzero(np.any(w.held, axis=1) | jointed)
     if len(k):
         arrays = (m.t[w.first[k]], a[k], w.held[k], slow[k])
         z[k] = in_chunks(flight.beginnings, m.system, arrays, _CHUNK).state

@@ -12,7 +12,8 @@ time s at which it would be zero, inside of the window or beside it,
 
 and (1) goes on from there to the end of the window: a smooth function of the first record, with a
 derivative that knows how s depends on it.  A window without a push is a flight: (1) with no gap in
-A, and the lowest value of every gap on the way.
+A, and the lowest value of every gap on the way.  Joints are always held and may pull, as what is
+glued may; gaps with friction are carried through contacts by carom/certificates/rough.py.
 """
 
 from functools import cache
@@ -22,6 +23,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from carom.certificates import rough
+from carom.certificates.rows import normals
 from carom.projection.metric import solve_dense
 from carom.schemes.runge_kutta import RungeKutta
 
@@ -50,6 +53,21 @@ def _speeds(system, t, q, v):
     return jax.jvp(lambda s: system.gaps(t + s, q + s * v), (jnp.zeros(()),), (jnp.ones(()),))
 
 
+def _with_joints(system, t, q, v):
+    """Gaps and then joints, and their velocities, each (p + k,)."""
+
+    def values(s):
+        return jnp.concatenate([system.gaps(t + s, q + s * v), system.joints(t + s, q + s * v)])
+
+    return jax.jvp(values, (jnp.zeros(()),), (jnp.ones(()),))
+
+
+def _padded(x, contacts, value):
+    """(p,) of gaps, with ``value`` for the joints that follow."""
+    x = jnp.broadcast_to(x, (contacts.gap.shape[0] - contacts.joints,))
+    return jnp.pad(x, (0, contacts.joints), constant_values=value)
+
+
 def _solved(metric, rows, held, wanted):
     """lam (p,), with rows M^-1 rows^T lam = wanted for the rows held, and zero for others."""
     normals = metric.whiten(rows)
@@ -67,18 +85,25 @@ def _rate(system, held, slow, reach=jnp.inf):
         q, v = jnp.split(x, 2)
         metric = system.metric(q)
         a = metric.solve(system.forces(t, q, v))
-        if held is None:
+        if held is None and system.joint is None:
             return jnp.concatenate([v, a])
 
         def speed(s):
-            return _speeds(system, t + s, q + s * v, v + s * a)[1]
+            return _with_joints(system, t + s, q + s * v, v + s * a)[1]
 
         w, bent = jax.jvp(speed, (jnp.zeros(()),), (jnp.ones(()),))
         contacts = system.normals(t, q)
-        rows, active = contacts.rows, held & (w <= slow) & (contacts.gap <= reach)
-        for _ in range(min(len(slow), 3)):
+        rows, pulls = contacts.rows, contacts.bilateral()
+        active = pulls
+        if held is not None:
+            near = (w <= _padded(slow, contacts, 0.0)) & (
+                contacts.gap <= _padded(reach, contacts, 0.0)
+            )
+            active = active | (_padded(held, contacts, False) & near)
+        pulls = active if system.glue else pulls
+        for _ in range(min(len(rows), 3)):
             mu = _solved(metric, rows, active, -bent)
-            active = active & (mu > 0.0)
+            active = active & (pulls | (mu > 0.0))
         mu = jnp.where(active, mu, 0.0)
         return jnp.concatenate([v, a + metric.lift(metric.whiten(rows).T @ mu)])
 
@@ -87,6 +112,8 @@ def _rate(system, held, slow, reach=jnp.inf):
 
 def _flow(system, t, x, h, n, held, slow, reach=jnp.inf, method="Bosh3"):
     """x after h, by n steps."""
+    if system.friction is not None:
+        return rough.flow(system, t, x, h, n, held)
     step, rate = h / n, _rate(system, held, slow, reach)
 
     def one(k, x):
@@ -102,7 +129,7 @@ def flow_beside(system, t, x, h, n, held, later):
     on it, ``later`` (p,), tells is not at rest.
     """
     q, v = jnp.split(x, 2)
-    rows = system.normals(t, q).rows
+    rows = normals(system, t, q).rows
     told = later * jnp.sum(system.metric(q).whiten(rows) ** 2, axis=1)
     slow = _AT_REST * jnp.linalg.norm(rows, axis=1) * jnp.linalg.norm(v)
     near = (
@@ -110,7 +137,7 @@ def flow_beside(system, t, x, h, n, held, later):
         * jnp.linalg.norm(rows, axis=1)
         * (jnp.linalg.norm(q) + jnp.abs(h) * jnp.linalg.norm(v))
     )
-    w = jnp.abs(system.normals(t, q).velocity(v))
+    w = jnp.abs(normals(system, t, q).velocity(v))
     still = held & (w <= jnp.where(later > 0.0, jnp.minimum(slow, _AS_TOLD * told), slow))
     return _flow(system, t, x, h, n, still, slow, near, "Dopri8")
 
@@ -118,6 +145,8 @@ def flow_beside(system, t, x, h, n, held, later):
 def _flight(system, t, x, h, n):
     """End and lowest gaps of a flight: each gap as a cubic in each of n steps."""
     step, rate = h / n, _rate(system, None, None)
+    if system.joint is not None:
+        x = _settled(system, t, x, jnp.zeros(len(system.gaps(t, x[: len(x) // 2])), bool), 0.0)
     u = jnp.arange(1, _LOOKS + 1)[:, None] / _LOOKS
 
     def one(k, carry):
@@ -139,20 +168,24 @@ def _flight(system, t, x, h, n):
 
 def _jump(system, t, x, held):
     """(2), over all gaps held."""
+    if system.friction is not None:
+        return rough.jump(system, t, x, held)
     q, v = jnp.split(x, 2)
     metric, contacts = system.metric(q), system.normals(t, q)
-    e = system.restitutions(len(held))
+    e = _padded(system.restitutions(len(held)), contacts, 0.0)
+    held = _padded(held, contacts, True)
     lam = _solved(metric, contacts.rows, held, -(1 + e) * contacts.velocity(v))
     return jnp.concatenate([q, v + metric.lift(metric.whiten(contacts.rows).T @ lam)])
 
 
 def _settled(system, t, x, held, slow):
-    """On the wall and along it: what lasting contact leaves of a motion."""
+    """On the wall and along it: what lasting contact leaves of a motion; on joints too."""
     for _ in range(2):  # q first, then v at the new q
         q, v = jnp.split(x, 2)
         metric, contacts = system.metric(q), system.normals(t, q)
         w = contacts.velocity(v)
-        resting = held & (jnp.abs(w) <= slow)
+        slower = jnp.abs(w) <= _padded(slow, contacts, jnp.inf)
+        resting = _padded(held, contacts, True) & slower
 
         def along(by, metric=metric, contacts=contacts, resting=resting):
             lam = _solved(metric, contacts.rows, resting, -by)
@@ -191,7 +224,7 @@ def _contact(system, t, x, h, n, held, slow, leave, beside, struck, lead):
 def _struck(system, t, x, held, slow):
     """The gaps of (2), and the one that is struck hardest."""
     q, v = jnp.split(x, 2)
-    w, rows = _speeds(system, t, q, v)[1], system.normals(t, q).rows
+    w, rows = _speeds(system, t, q, v)[1], normals(system, t, q).rows
     struck = held & (w < -slow)
     hard = w / jnp.linalg.norm(system.metric(q).whiten(rows), axis=1)
     return struck, jnp.argmin(jnp.where(struck, hard, jnp.inf))
@@ -223,7 +256,8 @@ def beginnings(system, arrays):
     """Where contacts begin: on the walls that do not strike, and along them."""
 
     def one(t, x, held, slow):
-        return Begun(_settled(system, t, x, held & ~_struck(system, t, x, held, slow)[0], slow))
+        struck = _speeds(system, t, *jnp.split(x, 2))[1] < -slow
+        return Begun(_settled(system, t, x, held & ~struck, slow))
 
     return jax.vmap(one)(*arrays)
 

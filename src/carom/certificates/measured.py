@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.certificates.rows import beside, joints, normals
+
 # Every bound is this times the first-order estimate of what a scheme may do in a step.
 MARGIN = 2.0
 _STILL = 1e-6  # of |q| and |a| T^2: a motion that is smaller is rest
@@ -30,14 +32,25 @@ class _Record(NamedTuple):
     w: Any  # (p,) d_t g + grad g . v
     bend: Any  # (p,) |grad g . a| + |g'' along v|: how fast w changes in free motion
     inverse_mass: Any  # (p,) grad g . M^-1 grad g
-    a: Any  # (d,) M^-1 f
-    kick: Any  # (d,) M^-1 grad g lam
+    a: Any  # (d,) M^-1 f, with what joints add
+    kick: Any  # (d,) M^-1 grad g lam, with friction and joints
     energy: Any  # () kinetic
+    beside: Any  # (r,) velocities of sliding and of joints
+    beside_rate: Any  # (r,) of what is at rest
+    beside_bend: Any  # (r,) how fast they change in free motion
+    beside_inverse: Any  # (r,) as inverse_mass
+    joint: Any  # (k,)
 
 
-def _at_record(system, t, q, v, lam):
-    metric, contacts = system.metric(q), system.normals(t, q)
-    a, normals = metric.solve(system.forces(t, q, v)), metric.whiten(contacts.rows)
+def _at_record(system, t, q, v, lam, impulse):
+    metric, contacts = system.metric(q), normals(system, t, q)
+    free = metric.solve(system.forces(t, q, v))
+    a = _on_joints(system, metric, t, q, v, free)
+    others, across = beside(system, t, q), metric.whiten(contacts.rows)
+
+    def along(s):
+        rows = beside(system, t + s, q + s * v)
+        return rows.rows @ v + rows.rate
 
     def speed(s):
         return jax.jvp(lambda s: system.gaps(t + s, q + s * v), (s,), (jnp.ones(()),))[1]
@@ -48,11 +61,33 @@ def _at_record(system, t, q, v, lam):
         rate=contacts.rate,
         w=contacts.velocity(v),
         bend=jnp.abs(contacts.rows @ a) + jnp.abs(curved),
-        inverse_mass=jnp.sum(normals**2, axis=1),
+        inverse_mass=jnp.sum(across**2, axis=1),
         a=a,
-        kick=metric.lift(normals.T @ lam),
+        kick=metric.lift(across.T @ lam + metric.whiten(others.rows).T @ impulse),
         energy=metric.energy(v),
+        beside=others.rows @ v + others.rate,
+        beside_rate=others.rate,
+        beside_inverse=jnp.sum(metric.whiten(others.rows) ** 2, axis=1),
+        beside_bend=jnp.maximum(jnp.abs(others.rows @ free), jnp.abs(others.rows @ a))
+        + jnp.abs(jax.jvp(along, (jnp.zeros(()),), (jnp.ones(()),))[1]),
+        joint=system.joints(t, q),
     )
+
+
+def _on_joints(system, metric, t, q, v, a):
+    """The acceleration, with the reactions of joints, which stay zero."""
+    if system.joint is None:
+        return a
+
+    def speed(s):
+        rows = joints(system, t + s, q + s * v)
+        return rows.rows @ (v + s * a) + rows.rate
+
+    bent = jax.jvp(speed, (jnp.zeros(()),), (jnp.ones(()),))[1]
+    rows = metric.whiten(joints(system, t, q).rows)
+    A = rows @ rows.T
+    A = A + jnp.diag(1e-11 * jnp.maximum(jnp.diagonal(A), 1e-300))
+    return a - metric.lift(rows.T @ jnp.linalg.solve(A, bent))
 
 
 class _Step(NamedTuple):
@@ -60,7 +95,7 @@ class _Step(NamedTuple):
 
     gained: Any  # (d,) M Dv
     force: Any  # (d,) f
-    push: Any  # (d,) grad g lam
+    push: Any  # (d,) grad g lam, with friction and joints
     inertia: Any  # () 1/4 (v_a DM v_a + v_b DM v_b)
     moved_force: Any  # (5, d) h times the change of f over the step in t, in q, in v, and where
     # the push of the step may lead inside of it, in q and in v
@@ -68,15 +103,19 @@ class _Step(NamedTuple):
     moved_normal: Any  # (3, d) D(grad g) lam, likewise
 
 
-def _over_step(system, t, q, va, vb, lam):
+def _over_step(system, t, q, va, vb, lam, impulse):
     """Records k - 1 to k + 2, t (4,) and q (4, d); the step is from k to k + 1."""
     h, dv = t[2] - t[1], vb - va
     fa, fb = system.forces(t[1], q[1], va), system.forces(t[2], q[2], vb)
-    kick = system.metric(q[1]).solve(system.normals(t[1], q[1]).rows.T @ lam)
+
+    def pushed(t, q):
+        return normals(system, t, q).rows.T @ lam + beside(system, t, q).rows.T @ impulse
+
+    kick = system.metric(q[1]).solve(pushed(t[1], q[1]))
     elsewhere = [(t[2], q[1], va), (t[1], q[2], va), (t[1], q[1], vb)]
     elsewhere += [(t[1], q[1] + h * kick, va), (t[1], q[1], va + kick)]
     momentum = jax.vmap(lambda q: system.metric(q).apply(dv))(q)
-    push = jax.vmap(lambda t, q: system.normals(t, q).rows.T @ lam)(t, q)
+    push = jax.vmap(pushed)(t, q)
     Ma, Mb = system.metric(q[1]), system.metric(q[2])
     return _Step(
         gained=(momentum[1] + momentum[2]) / 2,
@@ -95,11 +134,11 @@ class _Face(NamedTuple):
 
 def _at_face(system, t, q, lam):
     """A wall that yields pushes along the normal of its face, at the point nearest to q."""
-    metric, contacts = system.metric(q), system.normals(t, q)
-    normals = metric.whiten(contacts.rows)
-    size = jnp.maximum(jnp.sum(normals**2, axis=1), 1e-300)
-    out = normals * (jnp.maximum(-contacts.gap, 0.0) / size)[:, None]
-    rows = jax.vmap(lambda x: system.normals(t, q + metric.lift(x)).rows)(out)
+    metric, contacts = system.metric(q), normals(system, t, q)
+    across = metric.whiten(contacts.rows)
+    size = jnp.maximum(jnp.sum(across**2, axis=1), 1e-300)
+    out = across * (jnp.maximum(-contacts.gap, 0.0) / size)[:, None]
+    rows = jax.vmap(lambda x: normals(system, t, q + metric.lift(x)).rows)(out)
     own = rows[jnp.arange(len(lam)), jnp.arange(len(lam))]
     return _Face((own - contacts.rows).T @ lam)
 
@@ -162,12 +201,13 @@ class Measured:
         self.tolerance = options.tolerance
         self.sparse_dt, self.resolution = options.sparse_dt, options.resolution
         self.fine = self if kept is None else _Fine(self, arrays)
-        t, q, v, lam = arrays if kept is None else _at_kept(kept, *arrays)
-        self.t, self.q, self.v, self.lam = t, q, v, lam
-        self.at = in_chunks(records, system, (t, q, v, lam))
+        t, q, v, lam, beside = arrays if kept is None else _at_kept(kept, *arrays)
+        self.t, self.q, self.v, self.lam, self.beside = t, q, v, lam, beside
+        self.at = in_chunks(records, system, (t, q, v, lam, beside))
         self.e = np.asarray(system.restitutions(lam.shape[1]))
         self.norm = _Norm(system, q)
-        self.pushes = lam[1:] > self.tolerance * np.max(lam, initial=0.0)  # (m, p)
+        acts = np.abs(lam) if system.glue else lam  # what is glued may pull
+        self.pushes = acts[1:] > self.tolerance * np.max(acts, initial=0.0)  # (m, p)
 
     def summed(self, x):
         """Over each step, what is given for each of the steps it is made of."""
@@ -198,7 +238,7 @@ class Measured:
     def over(self):
         """What ``_Step`` says, for each step."""
         k = np.clip(np.arange(-1, len(self.t) - 2)[:, None] + np.arange(4), 0, len(self.t) - 1)
-        arrays = (self.t[k], self.q[k], self.v[:-1], self.v[1:], self.lam[1:])
+        arrays = (self.t[k], self.q[k], self.v[:-1], self.v[1:], self.lam[1:], self.beside[1:])
         return in_chunks(_steps, self.system, arrays)
 
     @cached_property
@@ -230,7 +270,7 @@ class Measured:
     def flown(self):
         """Steps in flight, and their defects (k, 2d)."""
         w, none = self.estimate.windows, np.zeros(0, int)
-        if self.resolution is not None:  # its windows are not steps
+        if self.resolution is not None or self.at.joint.shape[1]:  # not steps, or never free
             return none, np.zeros((0, 2 * self.q.shape[1]))
         flight = ~np.any(w.held, axis=1)
         return w.first[flight], self.estimate.defect[flight]
@@ -345,7 +385,7 @@ class Measured:
     @cached_property
     def quiet(self):
         """(m,) bool: no contact in the step nor beside it, nothing lifted, and not the first."""
-        loud = np.any(self.pushes, axis=1) | (self.lifted > 0.0)
+        loud = np.any(self.pushes, axis=1) | (self.lifted > 0.0) | np.any(self.beside[1:], axis=1)
         return ~(widest(loud) | self.first)
 
     @cached_property
@@ -422,10 +462,11 @@ class _Fine(Measured):
         return self._spread(self.whole.small_v_run)
 
 
-def _at_kept(kept, t, q, v, lam):
+def _at_kept(kept, t, q, v, *impulses):
     """The kept records, with the impulses since the one before."""
-    total = np.cumsum(lam, axis=0)[kept]
-    return t[kept], q[kept], v[kept], np.diff(total, axis=0, prepend=np.zeros_like(total[:1]))
+    totals = [np.cumsum(x, axis=0)[kept] for x in impulses]
+    since = (np.diff(x, axis=0, prepend=np.zeros_like(x[:1])) for x in totals)
+    return t[kept], q[kept], v[kept], *since
 
 
 def ends(x):

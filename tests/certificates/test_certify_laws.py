@@ -1,0 +1,212 @@
+"""Certificates of friction, joints and glue: what is accepted, and faults that must be found."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import carom
+from carom.certificates.certify import certify, certify_arrays
+from certified import failed
+
+G = 9.81
+
+
+class Push(eqx.Module):
+    """A constant force: one program for every slope."""
+
+    size: jax.Array
+
+    def __call__(self, t, q, v):
+        return self.size
+
+
+def _height(t, q):
+    return q[1]
+
+
+def _along(t, q, v):
+    return v[0]
+
+
+def block(slope=0.0, mu=0.3, e=0.0, push=0.0):
+    """q = (downhill, off the slope)."""
+    size = jnp.array([G * np.sin(slope) + push, -G * np.cos(slope)])
+    return carom.System(
+        force=Push(size), gap=_height, slip=_along, friction=jnp.array(mu), restitution=jnp.array(e)
+    )
+
+
+def sliding(slope, mu, v0):
+    """Downhill from v0 > 0, until it stops for ever or does not stop."""
+
+    def q(t):
+        a = G * (np.sin(slope) - mu * np.cos(slope))
+        if v0 == 0.0 and a <= 0.0:
+            return np.zeros((len(t), 2))
+        t = t if a >= 0.0 else np.minimum(t, -v0 / a)
+        return np.stack([v0 * t + 0.5 * a * t**2, 0.0 * t], axis=1)
+
+    return q
+
+
+def bouncing(mu, e, vx, height):
+    """From rest at ``height``: each impact takes mu (1 + e) |w| of the speed along the floor."""
+
+    def q(t):
+        found, start, x, y, v, w = np.zeros((len(t), 2)), 0.0, 0.0, height, vx, 0.0
+        while start < t[-1]:
+            since = t - start
+            now = since >= 0.0
+            found[now, 0] = x + v * since[now]
+            found[now, 1] = y + w * since[now] - 0.5 * G * since[now] ** 2
+            flight = (w + np.sqrt(w**2 + 2 * G * y)) / G
+            x, y, start, hit = x + v * flight, 0.0, start + flight, G * flight - w
+            v, w = np.sign(v) * max(0.0, abs(v) - mu * (1 + e) * hit), e * hit
+        return found
+
+    return q
+
+
+GOOD = {
+    "slides": (block(0.5, 0.3), [0.0, 0.0], [0.0, 0.0], 1.0, sliding(0.5, 0.3, 0.0)),
+    "rests": (block(0.2, 0.3), [0.0, 0.0], [0.0, 0.0], 1.0, sliding(0.2, 0.3, 0.0)),
+    "to rest": (block(0.1, 0.5), [0.0, 0.0], [2.0, 0.0], 1.2, sliding(0.1, 0.5, 2.0)),
+    "bounces": (block(0.0, 0.3, 0.6), [0.0, 1.0], [2.0, 0.0], 1.2, bouncing(0.3, 0.6, 2.0, 1.0)),
+}
+
+
+def judged(system, scheme, q0, v0, t1, exact, steps):
+    """The certificate, and the true error over the size of the motion."""
+    sol = carom.solve(system, scheme, q0, v0, t1=t1, dt=t1 / steps)
+    q = exact(np.asarray(sol.t))
+    true = np.max(np.linalg.norm(sol.q - q, axis=1))
+    found = certify(sol, q0=q0, v0=v0)
+    size = max(np.max(np.linalg.norm(q - np.mean(q, axis=0), axis=1)), 1e-6)
+    assert found.ok is not False, f"{scheme}, {steps} steps\n{found}"
+    assert not (found.ok and true > 0.3 * size), f"{scheme}, {steps} steps, {true}\n{found}"
+    if found.ok:
+        assert found.error >= true - 1e-12, f"{scheme}, {steps} steps, {true}\n{found}"
+    return found
+
+
+@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury()], ids=str)
+@pytest.mark.parametrize("title", GOOD)
+def test_friction_is_accepted_where_it_is_right(title, scheme):
+    found = {n: judged(*GOOD[title][:1], scheme, *GOOD[title][1:], n) for n in (5, 23, 211, 1009)}
+    assert found[1009].ok, str(found[1009])
+    assert title == "rests" or found[5].ok is None
+
+
+def planted(run, system):
+    """Each as another system does it, so that all but the fault is right."""
+    sol = carom.solve(run, carom.Moreau(), [0.0, 0.0], [2.0, 0.0], t1=0.4, dt=1e-3)
+    return certify_arrays(system, sol.t, sol.q, sol.v, sol.impulse, friction=sol.friction)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.4])
+def test_faults_of_friction_are_found(slope):
+    system = block(slope, 0.3)
+    assert planted(system, system).ok
+    assert failed(planted(block(slope, 0.31), system)) == ["cone", "slip"]
+    assert failed(planted(block(slope, 0.29), system)) == ["slip"]  # as if it stuck, and slides
+    pushed = block(slope, 0.0, push=0.3 * G * np.cos(slope))  # friction along the slip
+    sol = carom.solve(pushed, carom.Moreau(), [0.0, 0.0], [2.0, 0.0], t1=0.4, dt=1e-3)
+    along = np.where(sol.t[:, None] > 0.0, 0.3 * sol.impulse, 0.0)
+    found = certify_arrays(system, sol.t, sol.q, sol.v, sol.impulse, friction=along)
+    assert {"slip", "friction, work"} <= set(failed(found)), str(found)
+    assert "momentum" not in failed(found)
+    none = certify_arrays(system, sol.t, sol.q, sol.v, sol.impulse)
+    assert "momentum" in failed(none)
+    with pytest.raises(carom.errors.ShapeError, match="friction has shape"):
+        certify_arrays(system, sol.t, sol.q, sol.v, sol.impulse, friction=along[:, 0])
+
+
+def test_what_a_bounce_with_friction_gains_is_shown():
+    """Newton's law contact by contact: judged without a bounce, shown with one."""
+    for e, note in ((0.0, ""), (0.6, "shown")):
+        sol = carom.solve(
+            block(0.0, 0.3, e), carom.Moreau(), [0.0, 0.2], [1.0, 0.0], t1=0.5, dt=1e-3
+        )
+        clause = certify(sol)["passivity"]
+        assert note in clause.note
+        assert np.isfinite(clause.allowed) == (e == 0.0)
+        assert clause.value < 0.0
+
+
+class Length(eqx.Module):
+    """A joint that grows."""
+
+    rate: jax.Array
+
+    def __call__(self, t, q):
+        return jnp.sqrt(q @ q) - 1.0 - self.rate * t
+
+
+def pendulum(rate=0.0):
+    return carom.System(force=Push(jnp.array([0.0, -G])), joint=Length(jnp.array(rate)))
+
+
+@pytest.fixture(scope="module")
+def swing():
+    """The same by its angle."""
+    from scipy.integrate import solve_ivp
+
+    angle = solve_ivp(
+        lambda t, x: [x[1], -G * np.sin(x[0])], (0.0, 3.0), [np.pi / 2, 0.0],
+        rtol=1e-11, atol=1e-12, dense_output=True,
+    ).sol  # fmt: skip
+    return lambda t: np.stack([np.sin(angle(t)[0]), -np.cos(angle(t)[0])], axis=1)
+
+
+@pytest.mark.parametrize(
+    "scheme", [carom.Moreau(), pytest.param(carom.Maury(), marks=pytest.mark.slow)], ids=str
+)
+def test_a_pendulum_on_a_joint(scheme, swing):
+    found = {
+        n: judged(pendulum(), scheme, [1.0, 0.0], [0.0, 0.0], 3.0, swing, n) for n in (11, 1009)
+    }
+    assert found[1009].ok, str(found[1009])
+    assert found[11].ok is None
+
+
+def test_faults_of_joints_are_found():
+    right, sol = pendulum(), {}
+    for rate in (0.0, 0.01):
+        sol[rate] = carom.solve(
+            pendulum(rate), carom.Moreau(), [1.0, 0.0], [0.0, 0.0], t1=3.0, dt=3e-3
+        )
+    drifts = sol[0.01]
+    found = certify_arrays(right, drifts.t, drifts.q, drifts.v, joint_impulse=drifts.joint_impulse)
+    assert "joint" in failed(found), str(found)
+    s = sol[0.0]
+    lost = certify_arrays(right, s.t, s.q, s.v, joint_impulse=0.98 * s.joint_impulse)
+    assert "momentum" in failed(lost), str(lost)
+
+
+def wall(pull, glue):
+    return carom.System(force=Push(jnp.array([pull])), gap=lambda t, q: q, glue=glue)
+
+
+def test_glue():
+    """Pushed by 1.5 and pulled by 2: it leaves at 0.75."""
+    system = wall(2.0, True)
+
+    def exact(t):
+        return np.maximum(t - 0.75, 0.0)[:, None] ** 2
+
+    found = {
+        n: judged(system, carom.Maury(), [0.0], [-1.5], 2.0, exact, n) for n in (11, 101, 1009)
+    }
+    assert found[1009].ok, str(found[1009])
+    assert found[11].ok is None
+    sol = carom.solve(system, carom.Maury(), [0.0], [-1.5], t1=2.0, dt=2e-3)
+    arrays = sol.t, sol.q, sol.v
+    assert "sign" in failed(certify_arrays(wall(2.0, False), *arrays, sol.impulse))
+    less = np.array(sol.impulse)
+    less[0] *= 0.8  # pushed by less, and pulled as much
+    assert "sign" in failed(certify_arrays(system, *arrays, less))
+    more = np.array(sol.impulse)
+    more[0] *= 1.2  # and held by more, it should not have left
+    assert {"glue, velocity", "glue, gap"} <= set(failed(certify_arrays(system, *arrays, more)))
