@@ -124,6 +124,54 @@ def test_lyapunov_sum():
     assert wild.history.shape == (300, 2)
 
 
+class Table(eqx.Module):
+    a: Array
+
+    def __call__(self, t, q):
+        return q - self.a * jnp.sin(t)
+
+
+@pytest.mark.slow  # to compile
+@pytest.mark.parametrize(("a", "e", "chaotic"), [(1.1, 0.5, False), (2.5, 0.7, True)])
+def test_lyapunov_sum_over_a_table(a, e, chaotic):
+    """Every impact on a wall that moves has the determinant e^2, whatever the wall does."""
+    table = carom.System(
+        force=lambda t, q, v: -jnp.ones(1), gap=Table(jnp.asarray(a)), restitution=e
+    )
+    t0 = np.arccos(np.pi / 3.3)  # an impact of the periodic motion, which leaves with pi
+    found = study.lyapunov(
+        table,
+        [a * np.sin(t0) + np.pi - 0.5],
+        [np.pi - 1.0],
+        t0=t0 + 1.0,
+        interval=2 * np.pi,
+        settle=100,
+        intervals=300,
+    )
+    np.testing.assert_allclose(found.sum, 2 * found.impact_rate * math.log(e), rtol=0, atol=1e-6)
+    assert (found.exponents[0] > 0.02) == chaotic
+    if not chaotic:  # one impact a period
+        assert found.impact_rate == pytest.approx(1 / (2 * np.pi), abs=1e-12)
+
+
+@pytest.mark.slow  # to compile
+def test_lyapunov_sum_of_two_masses():
+    """Four exponents: minus the trace of the damping, and 2 ln e an impact."""
+    C, e = np.array([[0.05, -0.02], [-0.02, 0.03]]), 0.8
+
+    def force(t, q, v):
+        springs = jnp.array([[2.0, -1.0], [-1.0, 1.5]]) @ q
+        return jnp.stack([jnp.cos(1.3 * t), 0.0]) - springs - C @ v
+
+    system = carom.System(force=force, gap=lambda t, q: q[1] + 0.2, restitution=e)
+    found = study.lyapunov(
+        system, [0.1, 0.0], [0.0, 0.5], interval=2 * np.pi / 1.3, settle=50, intervals=200
+    )
+    assert found.impact_rate > 0.05
+    expected = -np.trace(C) + 2 * found.impact_rate * math.log(e)
+    np.testing.assert_allclose(found.sum, expected, rtol=0, atol=1e-6)
+
+
 def test_errors(orbit):
     with pytest.raises(StudyError, match="kinds are"):
         study.follow(oscillator, orbit, 2.5, 2.8, stop=("doubling",))
