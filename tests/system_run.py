@@ -18,7 +18,7 @@ import numpy as np
 import carom
 import stopping
 from carom.io.netcdf import records_of
-from carom.run import solve as SOLVE
+from carom.run import compiled as SOLVE
 from carom.schemes.named import scheme_of_text
 
 SCHEMES = {

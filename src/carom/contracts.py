@@ -82,8 +82,31 @@ class Contacts(Protocol):
 
 
 @runtime_checkable
+class Model(Protocol):
+    """What ``solve`` is given: a world, or what makes the world of one run (worlds/world.py)."""
+
+    records: int | None  # about so many where nothing is said; None: every step
+
+    def world(self, t0: float, t1: float, dt: float) -> Any:
+        """The world of a run."""
+        ...
+
+    def initial(self, q0: Any, v0: Any) -> tuple[Any, Any]:
+        """The state that it starts from, of what the user gives."""
+        ...
+
+    def check(self, scheme: Any, record: Any) -> None:
+        """Refuse a scheme, or an option, that it cannot be moved by."""
+        ...
+
+
+@runtime_checkable
 class World(Protocol):
-    """Configuration, inertia, forces, contacts."""
+    """Configuration, inertia, forces, contacts; fixed during a run.
+
+    Of one of JAX arrays run/compiled.py asks ``gaps``, and what worlds/world.py has a default for;
+    of one of NumPy arrays run/stepped.py asks what is in Stepped.
+    """
 
     @property
     def xp(self) -> Any:
@@ -104,6 +127,10 @@ class World(Protocol):
 
     def moved(self, q: Any, u: Any, h: Any) -> Any:
         """q after moving with the velocity u for h: q + h u, or a rotation."""
+        ...
+
+    def between(self, q: Any, q1: Any, part: Any) -> Any:
+        """A configuration on the way from q to q1, for records inside of a step."""
         ...
 
     def contacts(self, t: Any, q: Any, memory: Any = None) -> Any:
@@ -144,6 +171,214 @@ class Positions(Protocol):
 
     def common_restitution(self) -> Any:
         """e, where it is the same for all contacts."""
+        ...
+
+
+@runtime_checkable
+class Equations(Protocol):
+    """What a world offers beside, where its equations can be differentiated: a System."""
+
+    def acceleration(self, t: Any, q: Any, v: Any) -> Any:
+        """M(q)^-1 f(t, q, v)."""
+        ...
+
+    def normals(self, t: Any, q: Any) -> Any:
+        """Gaps and joints, their gradients and rates."""
+        ...
+
+
+@runtime_checkable
+class Stepped(Protocol):
+    """What a world of NumPy arrays offers beside, for its runs."""
+
+    format: str  # the ending of its files, where a name does not say
+
+    def observer(self, clock: Any) -> "Observer":
+        """What adds up and records what happens."""
+        ...
+
+    def running(self) -> Any:
+        """A context for as long as a run lasts."""
+        ...
+
+    def check_start(self, scheme: Any, t0: float) -> None:
+        """Refuse an initial state that is not admissible."""
+        ...
+
+    def gone_on(self, before: Any, scheme: Any, t: float) -> tuple[Any, Any, Any]:
+        """q, v and memory at the end of the solution ``before``."""
+        ...
+
+    def parts(self, t0: float) -> dict[str, Any]:
+        """What must be the same for a run to go on, by name."""
+        ...
+
+    def about(self, residual: float, iterations: int) -> str:
+        """What to say of a run that failed."""
+        ...
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """What of a run is recorded: sums between records, and the records (spheres/observer.py)."""
+
+    def struck(self, state: Any, contacts: Any, lam: Any) -> None:
+        """An impact at the start."""
+        ...
+
+    def stands(self, state: Any) -> None:
+        """The run goes on from the end of another."""
+        ...
+
+    def of_step(self, before: Any, state: Any, report: Any) -> Any:
+        """What a step did, for ``add``; asked before records inside of it are made."""
+        ...
+
+    def add(self, found: Any) -> None:
+        """One more step."""
+        ...
+
+    def record(self, step: int, t: float, q: Any, v: Any) -> dict[str, Any]:
+        """A record by the names of its fields (carom/fields.py); sums begin anew."""
+        ...
+
+    def ragged(self, name: str) -> bool:
+        """Whether a field has another size at each record."""
+        ...
+
+    def tree(self, inside: bool) -> Any:
+        """All that it holds, as arrays; ``inside``: whether a record lies inside the next step."""
+        ...
+
+    def restore(self, tree: Any) -> None:
+        """Put it where it was."""
+        ...
+
+    def most_bytes(self, inside: bool) -> int:
+        """By how much a dump of a run may grow."""
+        ...
+
+    def stats(self, state: Any) -> dict[str, Any]:
+        """What was done, beside steps, iterations and residual."""
+        ...
+
+    def told(self, state: Any) -> str:
+        """For the line of progress."""
+        ...
+
+    def solution(self, course: Any, t: Any, rows: dict[str, Any]) -> Any:
+        """Of what was kept."""
+        ...
+
+
+@runtime_checkable
+class Course(Protocol):
+    """A run in progress, which run/drive.py moves: run/compiled.py, run/stepped.py."""
+
+    world: Any
+    scheme: Any
+    steps: int
+    total: int  # records, if all goes well
+
+    @property
+    def step(self) -> int:
+        """How far it is."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to do."""
+        ...
+
+    def start(self) -> None:
+        """Put it at its start."""
+        ...
+
+    def first_records(self) -> Any:
+        """A drive.Piece of what there is before the first step."""
+        ...
+
+    def advance(self) -> Any:
+        """The next drive.Piece."""
+        ...
+
+    def rest(self) -> Any:
+        """A drive.Piece of what is left when it has ended."""
+        ...
+
+    def saved(self) -> bytes:
+        """All that the rest of it depends on (carom/dump.py)."""
+        ...
+
+    def restore(self, data: bytes) -> None:
+        """Put it where it was."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """How long ``saved`` can be."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """What a file says of it."""
+        ...
+
+    def parts(self) -> dict[str, Any]:
+        """What must be the same to go on, by name: its fingerprint."""
+        ...
+
+    def times(self, at: Any) -> Any:
+        """Of records that lie ``at`` so many steps from its start."""
+        ...
+
+    def solution(self, at: Any, rows: dict[str, Any], impacts: Any) -> Any:
+        """Of what was kept."""
+        ...
+
+    def failure(self, solution: Any, record: Any) -> Exception:
+        """For a run that stopped on the way."""
+        ...
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Where records go: memory (run/drive.py: Kept), or a file that is open for writing."""
+
+    def add(self, piece: Any, course: Any) -> None:
+        """One more drive.Piece, and behind it the state of the run."""
+        ...
+
+    def solution(self, course: Any) -> Any:
+        """What was kept, and how the run ended."""
+        ...
+
+    def close(self) -> None:
+        """Release the file."""
+        ...
+
+
+@runtime_checkable
+class Format(Protocol):
+    """A kind of file, in the list of io/formats.py."""
+
+    @staticmethod
+    def holds(world: Any) -> bool:
+        """Whether files can hold such a world."""
+        ...
+
+    @staticmethod
+    def start(path: Any, course: Any, description: str) -> Store:
+        """A new file."""
+        ...
+
+    @staticmethod
+    def resume(path: Any, course: Any) -> Store | None:
+        """An old file of the same run, which puts ``course`` where it was; None: from the start."""
+        ...
+
+    @staticmethod
+    def load(path: Any, pile: Any = None) -> Any:
+        """The solution in a file."""
         ...
 
 

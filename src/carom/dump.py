@@ -14,11 +14,14 @@ _LARGE = 512  # entries from which an array of few numbers is kept as those
 _PARTS = AT, OF, SHAPE = "#at", "#of", "#shape"
 
 
-def dumped(tree: Any) -> bytes:
-    """All of its arrays; of a large one that is zero in most places, the others."""
+def dumped(tree: Any, *, short: bool = True) -> bytes:
+    """All of its arrays; if ``short``, of a large one that is zero in most places, the others.
+
+    If not, the length depends on the shapes alone.
+    """
     buffer, arrays = io.BytesIO(), {}
     for name, value in named(tree).items():
-        arrays |= _few(name, value) if value.size >= _LARGE else {name: value}
+        arrays |= _few(name, value) if short and value.size >= _LARGE else {name: value}
     np.savez(buffer, **arrays)
     return buffer.getvalue()
 
@@ -32,9 +35,9 @@ def named(tree: Any) -> dict[str, np.ndarray]:
 
 
 def arrays_of(data: bytes) -> dict[str, np.ndarray]:
-    """The arrays of a dump by their paths."""
+    """The arrays of a dump by their paths, in their order in the tree."""
     with np.load(io.BytesIO(data)) as found:
-        names = {name.partition("#")[0] for name in found.files}
+        names = dict.fromkeys(name.partition("#")[0] for name in found.files)
         return {name: _whole(found, name) for name in names}
 
 

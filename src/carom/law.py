@@ -20,6 +20,7 @@ from carom.projection.coulomb import coulomb
 from carom.projection.exact import Projection, project
 from carom.projection.joints import free_of_joints
 from carom.projection.metric import Metric
+from carom.status import Status, failing, first_failure
 
 
 class Law(eqx.Module):
@@ -48,6 +49,14 @@ class Law(eqx.Module):
     def kept(self, lam: Array) -> Any:
         """What a contact remembers of the impulses lam (p, m); None: nothing."""
         return None
+
+    def status(self) -> Status:
+        """What can be wrong with its coefficients."""
+        mu = getattr(self, "mu", jnp.zeros(()))
+        return first_failure(
+            failing(jnp.any((self.e < 0.0) | (self.e > 1.0)), Status.restitution),
+            failing(jnp.any(~(mu >= 0.0)), Status.friction),
+        )
 
     def bilateral(self) -> Array:
         """(p,) which contacts are joints."""

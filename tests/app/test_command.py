@@ -22,7 +22,7 @@ from carom.app import command as cli
 from carom.app import runfile
 from carom.errors import CaromError
 from carom.pictures import loopback, view
-from carom.run import solve
+from carom.run import compiled, stepped
 
 ROOT = Path(__file__).parents[2]
 BALL = """
@@ -108,10 +108,10 @@ def test_a_system(carom_does, tmp_path, monkeypatch):
 
 def test_a_system_stopped_and_resumed(carom_does, tmp_path, monkeypatch):
     (tmp_path / "ball.toml").write_text(BALL)
-    monkeypatch.setattr(solve, "_PIECE_STEPS", 20)
-    monkeypatch.setattr(solve, "_PIECE_SECONDS", np.inf)
+    monkeypatch.setattr(compiled, "_PIECE_STEPS", 20)
+    monkeypatch.setattr(compiled, "_PIECE_SECONDS", np.inf)
     assert carom_does("run", "ball.toml", "--out", "whole.nc")[0] == 0
-    piece, left = solve.Pieces.advance, [3]
+    piece, left = compiled.Compiled.advance, [3]
 
     def interrupted(self):
         left[0] -= 1
@@ -119,7 +119,7 @@ def test_a_system_stopped_and_resumed(carom_does, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return piece(self)
 
-    monkeypatch.setattr(solve.Pieces, "advance", interrupted)
+    monkeypatch.setattr(compiled.Compiled, "advance", interrupted)
     code, _, said = carom_does("run", "ball.toml")
     assert (code, "go on with: carom run --resume ball.nc" in said) == (130, True)
     said = carom_does("info", "ball.nc")[1]
@@ -144,8 +144,8 @@ def test_the_line_of_a_terminal(tmp_path, monkeypatch):
     from carom.run.progress import Progress
 
     monkeypatch.setattr("carom.run.progress._LIVE", 0.0)
-    monkeypatch.setattr(solve, "_PIECE_STEPS", 25)
-    monkeypatch.setattr(solve, "_PIECE_SECONDS", np.inf)
+    monkeypatch.setattr(compiled, "_PIECE_STEPS", 25)
+    monkeypatch.setattr(compiled, "_PIECE_SECONDS", np.inf)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -226,15 +226,15 @@ def frames_of(path):
 
 def test_stopped_and_resumed(carom_does, tmp_path, pile, monkeypatch):
     (tmp_path / "pile.toml").write_text(PILE)
-    step, left = carom.worlds.spheres.run._Run.advance, [13]
+    step, left = stepped.Stepped.advance, [13]
 
     def interrupted(self):
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
-        step(self)
+        return step(self)
 
-    monkeypatch.setattr(carom.worlds.spheres.run._Run, "advance", interrupted)
+    monkeypatch.setattr(stepped.Stepped, "advance", interrupted)
     code, _, said = carom_does("run", "pile.toml")
     assert (code, "go on with: carom run --resume pile.vtkhdf" in said) == (130, True)
     assert "not finished; go on with: carom run" in carom_does("info", "pile.vtkhdf")[1]

@@ -45,7 +45,7 @@ class Midpoint(Scheme):
     frictional: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
-        return State(t, q, v)
+        return State(t, q, v, world.memory(t, q))
 
     def step(self, world, state, dt):
         t, v, q = state.t, state.v, state.q
@@ -53,11 +53,12 @@ class Midpoint(Scheme):
         middle = world.moved(q, v, 0.5 * dt)
         free = v + dt * metric.solve(world.forces(t + 0.5 * dt, middle, v))
         q1 = world.moved(q, 0.5 * (v + free), dt)
-        contacts = world.contacts(t + dt, q1)
+        contacts = world.contacts(t + dt, q1, state.memory)
         before = contacts.velocity(v)
         b, closed = contacts.bounced(before, dt), contacts.closed()
         found = world.project(metric, free, contacts, b, closed)
-        return State(t + dt, q1, found.point), Report(
+        memory = contacts.kept(found.multipliers)
+        return State(t + dt, q1, found.point, memory), Report(
             impulse=found.multipliers,
             before=before,
             after=contacts.velocity(found.point),

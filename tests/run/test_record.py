@@ -14,7 +14,7 @@ import carom
 from carom import Maury, Moreau, PaoliSchatzman, Record
 from carom.errors import NonFiniteError, RecordError, TimeError
 from carom.results.impacts import ImpactLog
-from carom.run import solve as SOLVE
+from carom.run import compiled as SOLVE
 
 # A ball between a floor and a ceiling that moves: two gaps, many impacts, then rest on the floor.
 SYSTEM = carom.System(

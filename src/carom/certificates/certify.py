@@ -29,6 +29,7 @@ from carom.certificates.error import stated
 from carom.certificates.located import filled, with_impacts
 from carom.certificates.measured import Measured, Options, in_chunks, records
 from carom.certificates.rows import count
+from carom.contracts import Equations
 from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError
 from carom.results.solution import scheme_text
 from carom.schemes.named import scheme_of_text
@@ -77,6 +78,12 @@ def certify(
         from carom.certificates.spheres import certify_spheres
 
         return certify_spheres(sol)
+    given = sol.system if system is None else system
+    if given is not None and not isinstance(given, Equations):
+        raise KindError(
+            f"the certificate integrates equations anew, and {type(given).__name__} is no System: "
+            "look at sol.stats.residual, which is measured from the law, and at carom.refine"
+        )
     if np.ndim(sol.t) != 1:
         raise RecordError("this is a batch of solutions: index it first, certify(sol[i], system)")
     system = sol.system if system is None else system

@@ -12,22 +12,23 @@ and a run that is stopped in any way leaves all pieces before.  The numbers of r
 after another, time first: in that instant other readers find NaN where a variable has fewer rows.
 """
 
-import io
 import json
 import os
+import struct
 import uuid
 from typing import Any
 
 import h5py
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from carom.dump import arrays_of
 from carom.errors import CaromError, RecordError
+from carom.fields import attributes
 from carom.io.growing import Column, GrowingFile, create
 from carom.io.recording import (
     SLOT_HEAD,
     check_same,
+    check_version,
     hashes,
     lost_end,
     newest,
@@ -36,9 +37,7 @@ from carom.io.recording import (
     slot,
 )
 from carom.results.impacts import COLUMNS, ImpactLog, listed
-from carom.results.solution import AXES, STATS, End, Motion, Origin, Stats, scheme_text
-from carom.run.loop import EVENT_FIELDS
-from carom.run.record import Every
+from carom.results.solution import AXES, STATS, End, Motion, Origin, Stats, saved_solution
 from carom.schemes.named import scheme_of_text
 from carom.status import NAMES, Status, name_of
 
@@ -47,10 +46,12 @@ _CHUNK_BYTES, _IMPACT_BYTES = 2**16, 2**12
 _MOST_CHUNKS = 2**14  # of a column: the room that its index takes from the start
 _SMALL = 2**24  # bytes of records up to which they are read at once
 _COUNTER = "/carom", "pieces"
+_COUNTS = struct.Struct("<qq")  # records and impacts, before the state of a run
+_VERSION = 2
 
 
 class Recording:
-    """Where a run of a System puts its records; the file is open for writing."""
+    """Where a run puts its records; the file is open for writing (contracts.Store)."""
 
     def __init__(self, path, layout: "_Layout"):
         self.path, self.layout = os.fspath(path), layout
@@ -58,30 +59,36 @@ class Recording:
         self.count, self.impacts, self.pieces = 0, 0, 0
 
     @staticmethod
-    def start(path, pieces, description: str) -> "Recording":
+    def holds(world) -> bool:
+        """Whether files can hold such a world: one with the same contacts all the time."""
+        return world.format == ".nc"
+
+    @staticmethod
+    def load(path, pile=None) -> Motion:
+        """What is in a file, recorded as a run went or saved."""
+        return RecordedSolution(path) if is_recording(path) else saved_solution(path)
+
+    @staticmethod
+    def start(path, course, description: str) -> "Recording":
         """A new file."""
-        layout = _Layout(pieces)
-        settings = {
-            "steps": pieces.steps,
-            "t0": float(pieces.run.t0),
-            "first": int(pieces.run.first),
-            "gaps": pieces.p,
-            "each": pieces.full,
-            "scheme": scheme_text(pieces.run.scheme),
+        layout = _Layout(course)
+        settings = course.settings() | {
             "run": uuid.uuid4().hex,
-            "parts": _parts(pieces),
-            "version": 1,
+            "parts": hashes(course.parts()),
+            "version": _VERSION,
         }
         with said(path, "begin"):
             create(path, layout.columns, lambda h5: layout.fill(h5, settings, description))
             return Recording(path, layout)
 
     @staticmethod
-    def resume(path, pieces) -> "Recording | None":
-        """An old file of the same run, which puts ``pieces`` where it was; None: from the start."""
-        layout = _Layout(pieces)
+    def resume(path, course) -> "Recording | None":
+        """An old file of the same run, which puts ``course`` where it was; None: from the start."""
+        layout = _Layout(course)
         with read_from(path), open_file(path) as h5:
-            check_same(path, settings_of(h5)["parts"], _parts(pieces))
+            settings = settings_of(h5)
+            check_version(path, settings["version"], _VERSION)
+            check_same(path, settings["parts"], hashes(course.parts()))
             layout.columns = [_column_of(h5, c.name) for c in layout.columns]
             state, number = newest(h5["carom/checkpoint"], int(h5["carom"].attrs["pieces"]))
         if not state:
@@ -89,24 +96,25 @@ class Recording:
         with said(path, "go on in"):
             recording = Recording(path, layout)
         recording.pieces = number
-        recording.count, recording.impacts = restore(pieces, state)
+        recording.count, recording.impacts = _COUNTS.unpack_from(state)
+        course.restore(state[_COUNTS.size :])
         return recording
 
-    def add(self, at, rows: dict[str, np.ndarray], impacts: np.ndarray, pieces) -> None:
+    def add(self, piece, course) -> None:
         """Write records, impacts, and the state of the run after them."""
-        doing = f"write record {self.count + len(at)}"
-        with said(self.path, doing, self.count):
-            rows = {"time": pieces.times(at), **rows}
+        at, rows, impacts = piece
+        with said(self.path, f"write record {self.count + len(at)}", self.count):
+            rows = {"time": course.times(at), **rows}
             for name, values in rows.items():
                 if name in self.file.columns:
                     self.file.write(name, self.count, values)
             for name, _ in COLUMNS if self.layout.impacts else ():
                 self.file.write(f"impact_{name}", self.impacts, impacts[name])
             count, listed = self.count + len(at), self.impacts + len(impacts)
-            state = slot(self.pieces, saved(pieces, count, listed))
+            state = slot(self.pieces, _COUNTS.pack(count, listed) + course.saved())
             self.file.write_part("carom/checkpoint", self.pieces % 2, state)
-            for name in STATS:
-                self._put(f"stats_{name}", getattr(pieces.carry.stats, name))
+            for name, value in course.stats.items():
+                self._put(f"stats_{name}", value)
             self._publish(count, listed)
 
     def _publish(self, count, impacts):
@@ -122,11 +130,11 @@ class Recording:
         value = np.asarray(value, self.layout.scalars[name])
         self.file.put(self.file.fixed[name], value.tobytes())
 
-    def solution(self, pieces) -> "RecordedSolution":
+    def solution(self, course) -> "RecordedSolution":
         """What was kept, and how the run ended."""
         with said(self.path, "end", self.count):
-            self._put("status", NAMES.index(name_of(pieces.carry.status)))
-        return RecordedSolution(self.path, pieces.run.scheme, pieces.run.system)
+            self._put("status", NAMES.index(name_of(course.status)))
+        return RecordedSolution(self.path, course.scheme, course.world)
 
     def close(self) -> None:
         """Release the file."""
@@ -136,27 +144,13 @@ class Recording:
 class _Layout:
     """The variables of a file, from what is known before a run."""
 
-    def __init__(self, pieces):
-        self.pieces, self.d, self.p = pieces, pieces.d, pieces.p
-        self.most = pieces.total
-        shape = pieces.shape
-        width = {"coordinate": self.d, "constraint": self.p, "joint": shape.k}
-        self.inner: dict[str, tuple[str, ...]] = dict(AXES)
-        if shape.m == 1:
-            del self.inner["friction"]
-        elif shape.m == 2:
-            self.inner["friction"] = ("constraint",)
-        else:
-            width["tangent"] = shape.m - 1
-        events = pieces.run.scheme.events_per_step
-        if not pieces.full:
-            del self.inner["velocity_before"], self.inner["velocity_after"]
-        elif events:
-            self.inner["events"] = ("event", "field")
-            width |= {"event": events, "field": EVENT_FIELDS}
-        self.width = {name: size for name, size in width.items() if size}
-        self.inner = {n: axes for n, axes in self.inner.items() if set(axes) <= set(self.width)}
-        self.impacts = pieces.log is not None
+    def __init__(self, course):
+        self.course, self.most = course, course.total
+        self.fields = {field.name: field for field in course.fields}
+        sizes = course.fields.items()
+        self.inner = {f.name: f.axes[: len(shape)] for f, shape in sizes}
+        self.width = {a: n for f, shape in sizes for a, n in zip(f.axes, shape, strict=False)}
+        self.impacts = course.impacts is not None
         self.impact_names = ["impact", *(f"impact_{n}" for n, _ in COLUMNS)] * self.impacts
         self.names = ["time", *self.inner]
         self.scalars = {f"stats_{n}": _FLOAT for n in STATS} | {
@@ -173,16 +167,15 @@ class _Layout:
             inner = tuple(self.width[a] for a in axes)
             found.append(_column(name, _FLOAT, inner, self.most, _CHUNK_BYTES))
         if self.impacts:
-            most = _most_impacts(self.pieces)
+            most = self.course.impacts
             kinds = [("impact", "<i4"), *((f"impact_{n}", np.dtype(k)) for n, k in COLUMNS)]
             found += [_column(n, np.dtype(kind), (), most, _IMPACT_BYTES) for n, kind in kinds]
-        room = SLOT_HEAD + len(saved(self.pieces, 0, 0))
+        room = SLOT_HEAD + _COUNTS.size + self.course.room
         return [*found, Column("carom/checkpoint", np.dtype("u1"), (room,), 1, 2, True)]
 
     def fill(self, h5, settings, description):
         """What does not grow, and which axis is which."""
-        run = self.pieces.run
-        h5.attrs["dt"], h5.attrs["scheme"] = float(run.dt), scheme_text(run.scheme)
+        h5.attrs["dt"], h5.attrs["scheme"] = settings["dt"], settings["scheme"]
         group = h5["carom"]
         group.attrs["pieces"] = np.int64(0)
         group["settings"] = np.frombuffer(json.dumps(settings).encode(), "u1")
@@ -197,6 +190,7 @@ class _Layout:
             h5.create_dataset(axis, (size,), ">f4")
             h5[axis].make_scale(f"{_NO_VARIABLE}{size:10}")
         for name, axes in self.inner.items():
+            h5[name].attrs.update(attributes(self.fields[name]))
             for k, axis in enumerate(("time", *axes)):
                 h5[name].dims[k].attach_scale(h5[axis])
         if self.impacts:
@@ -222,81 +216,6 @@ def _column(name, kind, inner, most, size) -> Column:
     row = kind.itemsize * int(np.prod(inner, dtype=int))
     chunk = max(1, size // row, -(-most // _MOST_CHUNKS))
     return Column(name, kind, inner, min(most, chunk), most, bounded=True)
-
-
-def _most_impacts(pieces) -> int:
-    """A contact begins after a step without; located impacts are counted step by step."""
-    events = pieces.run.scheme.events_per_step
-    return pieces.p + (events * pieces.steps if events else pieces.p * (pieces.steps // 2 + 1)) + 1
-
-
-# ---- what a run is, and where it stands ---------------------------------------------------------
-
-
-def _parts(pieces) -> dict[str, str]:
-    """What must be the same; functions are compared by their values at the start."""
-    run, start, plan = pieces.run, pieces.start, pieces.plan
-    contacts = start.contacts
-    return hashes(
-        {
-            "q0 or v0": [np.asarray(pieces.q0), np.asarray(pieces.v0)],
-            "the force at t0": start.force,
-            "the gaps at t0": [np.asarray(x) for x in (contacts.gap, contacts.rate, contacts.rows)],
-            "the mass": [
-                np.asarray(x) for x in jax.tree_util.tree_leaves((start.mass, _constant_mass(run)))
-            ],
-            "the restitution": run.system.restitution,
-            "the friction": [] if run.system.friction is None else run.system.friction,
-            "the scheme": [scheme_text(run.scheme)],
-            "t0, t1 or dt": [float(run.t0), int(run.first), float(run.dt), pieces.steps],
-            "what is recorded": [
-                str(plan.marks) if isinstance(plan.marks, Every) else plan.marks,
-                np.asarray([] if plan.fractions is None else plan.fractions),
-                pieces.log is not None,
-            ],
-        }
-    )
-
-
-def _constant_mass(run):
-    return None if callable(run.system.mass) else run.system.mass
-
-
-def saved(pieces, count: int, impacts: int) -> bytes:
-    """All that the rest of a run depends on; always of the same length."""
-    log = pieces.log or ImpactLog(pieces.p)
-    held = log.held()
-    buffer, room = io.BytesIO(), 2 - len(held["index"])
-    leaves = [np.asarray(x) for x in jax.tree_util.tree_leaves(pieces.carry)]
-    arrays: Any = {f"carry_{k:03d}": leaf for k, leaf in enumerate(leaves)}
-    for name, a in held.items():
-        arrays[f"held_{name}"] = np.pad(a, [(0, room), *[(0, 0)] * (a.ndim - 1)])
-    np.savez(
-        buffer,
-        counts=[pieces.done, count, impacts, len(held["index"]), pieces.finished],
-        pending=pieces.pending,
-        largest=log.largest,
-        **arrays,
-    )
-    return buffer.getvalue()
-
-
-def restore(pieces, data: bytes) -> tuple[int, int]:
-    """Put a run where it was; the number of its records and of its impacts."""
-    with np.load(io.BytesIO(data)) as found:
-        pieces.done, count, impacts, held, pieces.finished = (int(n) for n in found["counts"])
-        pieces.pending, pieces.struck = found["pending"], impacts
-        if pieces.log is not None:
-            pieces.log = _log(found, pieces.p, held)
-        leaves, shape = jax.tree_util.tree_flatten(pieces.carry)
-        kept = [jnp.asarray(found[f"carry_{k:03d}"], x.dtype) for k, x in enumerate(leaves)]
-        pieces.carry = jax.tree_util.tree_unflatten(shape, kept)
-    return count, impacts
-
-
-def _log(found, p, held) -> ImpactLog:
-    steps = {name[5:]: found[name][:held] for name in found.files if name.startswith("held_")}
-    return ImpactLog.holding(p, steps, float(found["largest"]))
 
 
 # ---- reading ------------------------------------------------------------------------------------
@@ -332,7 +251,7 @@ def open_file(path) -> Any:
 
 def records_of(h5) -> int:
     """How many are complete."""
-    names = ("time", *AXES, "events")
+    names = ("time", *AXES)
     return min(h5[name].shape[0] for name in names if name in h5)
 
 
@@ -400,12 +319,12 @@ class RecordedSolution(Motion):
             self.settings = settings_of(h5)
             self._count = records_of(h5)
             self.dt = float(h5.attrs["dt"])
-            self.status: Any = getattr(Status, NAMES[int(h5["status"][()])])
+            self.status: Any = _status(h5)
             self.stats = Stats(*(_number(h5, f"stats_{name}") for name in STATS))
             # not the attribute: HDF5 may read a damaged string of variable length for ever
             named = self.settings.get("scheme")
             text = _scheme(str(h5.attrs["scheme"]) if named is None else named)
-            width = 2 * h5["q"].shape[1] + 4 * self.settings["gaps"]
+            width = h5["q"].shape[1] + h5["v"].shape[1] + 4 * self.settings["gaps"]
         self.origin = Origin(text if scheme is None else scheme, system)
         if not self._count:
             raise RecordError(f"{self.path!r} has no record yet: the run was stopped at its start")
@@ -418,14 +337,14 @@ class RecordedSolution(Motion):
         """Where the run stands: its newest checkpoint."""
         with open_file(self.path) as h5:
             state, _ = newest(h5["carom/checkpoint"], int(h5["carom"].attrs["pieces"]))
-        if not state or "first" not in self.settings:
+        if not state or self.settings["version"] != _VERSION:
             return None
-        with np.load(io.BytesIO(state)) as found:
-            names = sorted(name for name in found.files if name.startswith("carry_"))
-            _, _, q, v, *rest = (found[name] for name in names)
-        memory = rest[: -2 - len(STATS)]  # what follows: impulse, stats, status
-        step = self.settings["first"] + self.stats.steps
-        return End(self.settings["t0"], step, self.dt, q, v, memory)
+        found = arrays_of(state[_COUNTS.size :])
+        memory = [found[n] for n in found if n.startswith("carry.state.memory")]
+        step, start = self.settings["first"] + self.stats.steps, "carry.state."
+        return End(
+            self.settings["t0"], step, self.dt, found[start + "q"], found[start + "v"], memory
+        )
 
     @property
     def finished(self) -> bool:
@@ -469,6 +388,12 @@ def _number(h5, name):
     return h5[name][()].item() if name in h5 else 0
 
 
+def _status(h5) -> Any:
+    """How the run ended, by the name that the file gives to its number."""
+    names = str(h5["status"].attrs["flag_meanings"]).split()
+    return getattr(Status, names[int(h5["status"][()])])
+
+
 def _scheme(text: str) -> Any:
     """The scheme that a text names; the text where it is of another kind."""
     try:
@@ -477,7 +402,7 @@ def _scheme(text: str) -> Any:
         return text
 
 
-_READ = ("t", *AXES, "events", "_table")
+_READ = ("t", *AXES, "_table")
 
 
 def _impacts(h5) -> np.ndarray | None:
@@ -487,12 +412,13 @@ def _impacts(h5) -> np.ndarray | None:
     rows = np.zeros(min(h5[f"impact_{name}"].shape[0] for name, _ in COLUMNS), COLUMNS)
     for name, _ in COLUMNS:
         rows[name] = h5[f"impact_{name}"][: len(rows)]
-    if int(h5["status"][()]) != NAMES.index("unfinished"):
+    if _status(h5) != Status.unfinished:
         return listed(rows)
     state, _ = newest(h5["carom/checkpoint"], int(h5["carom"].attrs["pieces"]))
     if not state:
         return listed(rows)
-    with np.load(io.BytesIO(state)) as found:
-        held = int(found["counts"][3])
-        p = found["held_impulse"].shape[1]
-        return listed(np.concatenate([rows, _log(found, p, held).rest()]))
+    found = arrays_of(state[_COUNTS.size :])
+    count, p = found["counts"][3], found["held.impulse"].shape[1]
+    held = {n.partition(".")[2]: a[:count] for n, a in found.items() if n.startswith("held.")}
+    log = ImpactLog.holding(p, held, float(found["largest"]))
+    return listed(np.concatenate([rows, log.rest()]))

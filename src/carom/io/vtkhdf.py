@@ -17,7 +17,6 @@ leaves a file with all records before, and memory does not grow with their numbe
 import json
 import os
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import h5py
@@ -44,7 +43,6 @@ from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.neighbours import Cell
 from carom.worlds.spheres.solution import (
     ContactTable,
-    Frame,
     SpheresEnd,
     SpheresSolution,
     SphereStats,
@@ -75,77 +73,88 @@ _TOUCHING = 10  # contacts between spheres, per sphere, at most; no packing has 
 # [1] G. Kuperberg, O. Schramm, Average kissing numbers for non-congruent sphere packings,
 #     Math. Res. Lett. 1 (1994) 339-344: below 14.93 / 2.
 _CHUNK_BYTES = 2**16  # at least, where records are smaller
-_UNFINISHED = -1
+_STATUS = np.dtype("S16")  # its name
+_VERSION = 2
 
 
 class Recording:
-    """Where a run of spheres puts its records; the file is open for writing."""
+    """Where a run of spheres puts its records; the file is open for writing (contracts.Store)."""
 
-    def __init__(self, path, layout: "_Layout", dt: float):
-        self.path, self.layout, self.dt = os.fspath(path), layout, dt
+    def __init__(self, path, layout: "_Layout"):
+        self.path, self.layout = os.fspath(path), layout
         self.file = GrowingFile(path, layout.columns, ("VTKHDF/Steps", "NSteps"))
-        self.count, self.contacts, self.last_step = 0, 0, -1
+        self.count, self.contacts = 0, 0
 
     @staticmethod
-    def start(path, run, steps: int, description: str) -> "Recording":
-        """A new file of a run up to ``steps`` after t0."""
-        world, scheme, t0, at = run.world, run.scheme, run.t0, run.at
-        layout = _Layout(world.pile, len(at), run.room())
-        parts = _parts(world, scheme, t0, steps, at)
-        settings = {
-            "scheme": str(scheme),
-            "t0": t0,
-            "dt": world.dt,
-            "steps": steps,
-            "first": run.first,
-            "parts": parts,
-            "version": 2,
-        }
-        times = t0 + at * world.dt
+    def holds(world) -> bool:
+        """Whether files can hold such a world: one of spheres."""
+        return world.format == ".vtkhdf"
+
+    @staticmethod
+    def load(path, pile=None) -> "RecordedSpheres":
+        """What is in a file."""
+        return RecordedSpheres(path, pile)
+
+    @staticmethod
+    def start(path, course, description: str) -> "Recording":
+        """A new file."""
+        layout = _Layout(course.world.pile, course.total, course.room)
+        settings = course.settings() | {"parts": hashes(course.parts()), "version": _VERSION}
+        times = course.times(course.at)
         with said(path, "begin"):
             create(path, layout.columns, lambda h5: layout.fill(h5, times, settings, description))
-            return Recording(path, layout, world.dt)
+            return Recording(path, layout)
 
     @staticmethod
-    def resume(path, world, scheme, t0: float, steps: int, at) -> tuple["Recording", bytes]:
-        """An old file of the same run, and the state it can go on from (empty: from the start)."""
+    def resume(path, course) -> "Recording | None":
+        """An old file of the same run, which puts ``course`` where it was; None: from the start."""
         with read_from(path), open_file(path) as h5:
             settings = json.loads(h5["carom"].attrs["settings"])
-            layout = _Layout(world.pile, len(at), h5["carom/checkpoint"].shape[1] - SLOT_HEAD)
+            room = h5["carom/checkpoint"].shape[1] - SLOT_HEAD
             state, count = _newest(h5)
             rows = h5["carom/frames"][:count]
-        now = _parts(world, scheme, t0, steps, at)
-        check_version(path, settings["version"], 2)
-        check_same(path, settings["parts"], now)
+        check_version(path, settings["version"], _VERSION)
+        check_same(path, settings["parts"], hashes(course.parts()))
+        if not state:
+            return None
         with said(path, "go on in"):
-            recording = Recording(path, layout, world.dt)
-        if count:
-            recording.count, recording.last_step = count, int(rows["step"][-1])
-            recording.contacts = int(rows["first_contact"][-1] + rows["contacts"][-1])
-        return recording, state
+            recording = Recording(path, _Layout(course.world.pile, course.total, room))
+        recording.count = count
+        recording.contacts = int(rows["first_contact"][-1] + rows["contacts"][-1])
+        course.restore(state)
+        return recording
 
-    def add(self, frame: Frame, run) -> None:
-        """Write a record, and the state of the run that made it."""
-        with said(self.path, f"write record {self.count} (t = {frame.t:g})", self.count):
-            k, N = self.count, len(frame.x)
-            columns = _point_columns(frame, self.dt)
-            contacts = _contact_rows(frame.contacts, self.layout.contact)
-            checksum = 0
-            for name, values in columns.items():
-                self.file.write(name, k * N, values)
-                checksum = zlib.crc32(values.data, checksum)
-            self._check_room(len(contacts))
-            self.file.write("carom/contacts", self.contacts, contacts)
-            checksum = zlib.crc32(contacts.data, checksum)
-            self._put("carom/wall_impulse", k, _wide(frame.wall_impulse))
-            self._put("carom/frames", k, self._frame_row(frame, run, len(contacts), checksum))
-            self._put("VTKHDF/Steps/Values", k, np.array([frame.t]))
-            self._save_state(k, run)
-            self.contacts += len(contacts)
-            self.count, self.last_step = k + 1, frame.step
-            rows = dict.fromkeys(columns, (k + 1) * N)
-            rows |= {"carom/contacts": self.contacts, "carom/checkpoint": min(k + 1, 2)}
+    def add(self, piece, course) -> None:
+        """Write records, and the state of the run after them."""
+        if not len(piece.at):
+            return
+        with said(self.path, f"write record {self.count}", self.count):
+            for k, t in enumerate(course.times(piece.at)):
+                row = {name: values[k] for name, values in piece.rows.items()}
+                self._write(self.count + k, t, row, course.stats)
+            self.count += len(piece.at)
+            state = slot(self.count - 1, course.saved() if course.step else b"")  # from 0: anew
+            self.file.write_part("carom/checkpoint", (self.count - 1) % 2, state)
+            rows = dict.fromkeys(self.layout.points, self.count * self.layout.N)
+            rows |= {"carom/contacts": self.contacts, "carom/checkpoint": min(self.count, 2)}
             self.file.publish(rows, self.count)
+
+    def _write(self, k, t, row, stats):
+        columns, N = _point_columns(row), self.layout.N
+        contacts, checksum = _contact_rows(row["contacts"], self.layout.contact), 0
+        for name, values in columns.items():
+            self.file.write(name, k * N, values)
+            checksum = zlib.crc32(values.data, checksum)
+        self._check_room(len(contacts))
+        self.file.write("carom/contacts", self.contacts, contacts)
+        checksum = zlib.crc32(contacts.data, checksum)
+        self._put("carom/wall_impulse", k, _wide(row["wall_impulse"]))
+        sums = (row[name] for name in ("work", "push", "overlap"))
+        done = (stats[name] for name in ("iterations", "residual", "rebuilds"))
+        frame = row["steps"], t, *sums, self.contacts, len(contacts), *done, checksum
+        self._put("carom/frames", k, np.array([frame], _FRAME))
+        self._put("VTKHDF/Steps/Values", k, np.array([t]))
+        self.contacts += len(contacts)
 
     def _check_room(self, new):
         most = self.file.columns["carom/contacts"].most
@@ -155,27 +164,18 @@ class Recording:
                 "one of spheres that touch. Take a smaller dt"
             )
 
-    def _frame_row(self, frame, run, contacts, checksum):
-        stats = run.iterations, run.residual, run.state.memory.rebuilds
-        sums = frame.work, frame.push, frame.overlap
-        return np.array(
-            [(frame.step, frame.t, *sums, self.contacts, contacts, *stats, checksum)], _FRAME
-        )
-
     def _put(self, name, k, row):
         """A row of a dataset that does not grow."""
         if row.size:
             self.file.put(self.file.fixed[name] + k * row.nbytes, np.ascontiguousarray(row))
 
-    def _save_state(self, k, run):
-        data = b"" if run.step == 0 else run.saved()  # from 0 one starts anew
-        self.file.write_part("carom/checkpoint", k % 2, slot(k, data))
-
-    def solution(self, run) -> "RecordedSpheres":
+    def solution(self, course) -> "RecordedSpheres":
         """What was kept, and how the run ended."""
         with said(self.path, "end", self.count):
-            self._put("carom/status", 0, np.array([NAMES.index(name_of(run.status))], "<i8"))
-        return RecordedSpheres(self.path, run.world.pile, run.scheme)
+            self._put("carom/status", 0, np.array([name_of(course.status)], _STATUS))
+        found = RecordedSpheres(self.path, course.world.pile, course.scheme)
+        found.error = course.error
+        return found
 
     def close(self) -> None:
         """Release the file."""
@@ -202,6 +202,7 @@ class _Layout:
             Column("carom/contacts", self.contact, (), max(4 * self.N, 1024), records * touching),
             Column("carom/checkpoint", np.dtype("u1"), (SLOT_HEAD + room,), 1, 2),
         ]
+        self.points = [c.name for c in self.columns if c.name.startswith("VTKHDF/")]
 
     def fill(self, h5, times, settings, description):
         """What does not grow."""
@@ -209,7 +210,7 @@ class _Layout:
         group = h5["carom"]
         group.attrs["settings"] = json.dumps(settings)
         group["frames"] = np.zeros(self.n, _FRAME)
-        group["status"] = np.array([_UNFINISHED], "<i8")
+        group["status"] = np.array(["unfinished"], _STATUS)
         if self.W:
             group["wall_impulse"] = np.zeros((self.n, self.W, 3))
         group["description"] = np.frombuffer(description.encode() or b" ", "u1")
@@ -239,22 +240,22 @@ class _Layout:
             steps[f"PointDataOffsets/{name}"] = N * np.arange(n, dtype="<i8")
 
 
-def _point_columns(frame: Frame, dt) -> dict[str, np.ndarray]:
+def _point_columns(row: dict) -> dict[str, np.ndarray]:
     """What is written of each sphere, 3 numbers for a vector."""
     data = {
-        "Velocity": _wide(frame.v),
-        "Radius": np.array(frame.radius, float),
-        "Moved": _wide(frame.moved),
-        "Impulse": _wide(frame.impulse),
-        "ContactForce": _felt(frame.contacts, len(frame.x)),
+        "Velocity": _wide(row["v"]),
+        "Radius": np.array(row["radius"], float),
+        "Moved": _wide(row["moved"]),
+        "Impulse": _wide(row["impulse"]),
+        "ContactForce": _felt(row["contacts"], len(row["x"])),
     }
-    if frame.spin.size:
+    if row["spin"].size:
         data["Spin"], data["AngularImpulse"] = (
             np.pad(w[:, None], ((0, 0), (2, 0))) if w.ndim == 1 else np.ascontiguousarray(w)
-            for w in (frame.spin, frame.angular_impulse)
+            for w in (row["spin"], row["angular_impulse"])
         )
     named = {f"VTKHDF/PointData/{name}": values for name, values in data.items()}
-    return {"VTKHDF/Points": _wide(frame.x), **named}
+    return {"VTKHDF/Points": _wide(row["x"]), **named}
 
 
 def _felt(table: ContactTable, N) -> np.ndarray:
@@ -285,49 +286,8 @@ def _wide(x):
 # ---- what a run is ------------------------------------------------------------------------------
 
 
-def _parts(world, scheme, t0, steps, at) -> dict[str, str]:
-    """A hash of each thing that must be the same for a run to go on."""
-    pile = world.pile
-    functions = sorted(_functions(pile))
-    parts = {
-        "the positions": pile.position,
-        "the velocities": pile.velocity,
-        "the masses": pile.mass,
-        "the radii": pile.radius_at(t0),
-        "the walls": [*pile.walls.at(t0), *pile.walls.obstacles_at(t0)],
-        "gravity": pile.gravity,
-        "the restitution": [pile.restitution],
-        "the period": pile.period,
-        "the tolerance": [pile.tolerance, pile.iterations],
-        "what is a function": functions,
-        "the scheme": [str(scheme)],
-        "t0, t1 or dt": [t0, world.dt, steps],
-        "what is recorded": at,
-    }
-    if pile.spins:
-        parts |= {
-            "the friction": [pile.friction],
-            "the spins": [pile.spin, pile.inertia],
-            "the surfaces of walls": [
-                *pile.walls.surfaces_at(t0, world.dt),
-                *pile.walls.obstacles_surface_at(t0, world.dt),
-            ],
-        }
-    return hashes(parts)
-
-
-def _functions(pile: Spheres) -> Iterator[str]:
-    """Names of the arguments of a pile that are functions, which no file can hold."""
-    if callable(pile.radius):
-        yield "radius"
-    if pile.force is not None:
-        yield "force"
-    for k, wall in enumerate([*pile.walls.walls, *pile.walls.obstacles]):
-        yield from (f"walls[{k}].{name}" for name, v in vars(wall).items() if callable(v))
-
-
 def _save_pile(group, pile: Spheres):
-    missing = list(_functions(pile))
+    missing = list(pile.functions())
     walls = []
     for wall in [*pile.walls.walls, *pile.walls.obstacles]:
         given = {n: v for n, v in vars(wall).items() if not callable(v) and v is not None}
@@ -461,6 +421,13 @@ def _newest(h5) -> tuple[bytes, int]:
     return newest(h5["carom/checkpoint"], int(h5["VTKHDF/Steps"].attrs["NSteps"]))
 
 
+def _status(found) -> Any:
+    """By its name; files of version 1 have its number."""
+    if isinstance(found, bytes):
+        return getattr(Status, found.decode())
+    return getattr(Status, NAMES[found]) if found >= 0 else Status.unfinished
+
+
 class Reader:
     """A recording, read record by record."""
 
@@ -481,9 +448,8 @@ class Reader:
         self.dimension = int(self.h5["carom/pile"].attrs["dimension"])
         self.count = int(self.h5["VTKHDF/Steps"].attrs["NSteps"])
         self.frames = self.h5["carom/frames"][: self.count]
-        code = int(self.h5["carom/status"][0])
-        self.finished = code != _UNFINISHED
-        self.status = getattr(Status, NAMES[code]) if self.finished else Status.unfinished
+        self.status = _status(self.h5["carom/status"][0])
+        self.finished = self.status is not Status.unfinished
         self.description = bytes(self.h5["carom/description"][:]).decode().strip()
         self.functions = json.loads(self.h5["carom/pile"].attrs["functions"])
         if not self.count and not empty:
@@ -536,14 +502,15 @@ class RecordedSpheres(SpheresSolution):
             self.status, self.finished = file.status, file.finished
         self.path, self.dt = os.fspath(path), settings["dt"]
         self.error = None
-        self.pile = self.pile.during(settings["t0"], settings["t0"] + settings["steps"] * self.dt)
+        first = settings["t0"] + settings.get("first", 0) * self.dt
+        self.pile = self.pile.during(first, first + settings["steps"] * self.dt)
         self.scheme = scheme_of_text(settings["scheme"]) if scheme is None else scheme
         self.t, self.steps = rows["t"].copy(), rows["step"].copy()
         self.work, self.push = rows["work"].copy(), rows["push"].copy()
         self.overlap = rows["overlap"].copy()
         last = rows[-1]
         self.stats = SphereStats(
-            int(last["step"]) - settings.get("first", 0),
+            int(last["step"]),
             int(last["iterations"]),
             float(last["residual"]),
             float(np.max(rows["overlap"])),
@@ -606,9 +573,10 @@ def _turning(sol, file, name) -> np.ndarray:
 def _end(sol, file) -> SpheresEnd | None:
     """Where the run stands: its newest checkpoint."""
     state, settings = _newest(file.h5)[0], file.settings
-    if not state:
+    if not state or settings["version"] != _VERSION:
         return None
-    return SpheresEnd(settings["t0"], int(arrays_of(state)["step"]), sol.dt, state)
+    step = settings["first"] + int(arrays_of(state)["counts"][0])
+    return SpheresEnd(settings["t0"], step, sol.dt, state)
 
 
 _READ = {

@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from carom.errors import RecordError, TimeError
+from carom.fields import MOTION, Field, attributes, axes_of
 from carom.results.impacts import COLUMNS, ImpactLog
 from carom.shown import Shown, counted
 from carom.status import Status, is_ok, name_of, text_of
@@ -201,12 +202,14 @@ class Motion(Shown):
         batch = [f"member{k}" if k else "member" for k in range(np.ndim(self.t) - 1)]
         time = [*batch, "time"]
         fields = {
-            name: ([*time, *axes[: np.ndim(found) - len(time)]], np.asarray(found))
-            for name, axes in AXES.items()
-            if (found := getattr(self, name)) is not None
+            field.name: (
+                [*time, *_axes(self, field)[: np.ndim(found) - len(time)]],
+                np.asarray(found),
+                attributes(field),
+            )
+            for field in MOTION
+            if (found := getattr(self, field.name)) is not None
         }
-        if self.events is not None:
-            fields["events"] = ([*time, "event", "field"], np.asarray(self.events))
         fields |= {
             f"stats_{name}": (batch, np.asarray(getattr(self.stats, name))) for name in STATS
         }
@@ -216,12 +219,12 @@ class Motion(Shown):
             fields |= _end_fields(self.end, batch)
         if not batch and self._has_impacts():
             fields |= {f"impact_{n}": ("impact", self.impacts[n]) for n, _ in COLUMNS}
-        attributes = {
+        about = {
             "dt": float(np.ravel(self.dt)[0]),
             "scheme": scheme_text(self.scheme),
             "status_text": text_of(self.status) if not batch else "",
         }
-        return xarray.Dataset(fields, attrs=attributes)
+        return xarray.Dataset(fields, attrs=about)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write netCDF, which ``carom.load`` and xarray open."""
@@ -282,16 +285,7 @@ class Solution(Motion, eqx.Module):
         return f"<Solution of {self.scheme}: {records}, q {self.q.shape}, {name_of(self.status)}>"
 
 
-AXES = {  # after time
-    "q": ("coordinate",),
-    "v": ("coordinate",),
-    "gap": ("constraint",),
-    "impulse": ("constraint",),
-    "joint_impulse": ("joint",),
-    "friction": ("constraint", "tangent"),  # the last in space only
-    "velocity_before": ("constraint",),
-    "velocity_after": ("constraint",),
-}
+AXES = axes_of(MOTION)  # after time
 STATS = ("steps", "residual", "iterations", "contraction", "penetration", "fallbacks", "unlisted")
 
 
@@ -314,21 +308,15 @@ def load(path: str | os.PathLike, *, pile: "Spheres | None" = None) -> Any:
     >>> carom.load("ball.nc").q.shape
     (101, 1)
     """
+    from carom.io.formats import format_of
     from carom.io.recording import read_from
 
     with read_from(path):
-        return _loaded(path, pile)
+        return format_of(path).load(path, pile)
 
 
-def _loaded(path, pile) -> Any:
-    if str(path).endswith(".vtkhdf"):
-        from carom.io.vtkhdf import RecordedSpheres
-
-        return RecordedSpheres(path, pile)
-    from carom.io.netcdf import RecordedSolution, is_recording
-
-    if is_recording(path):
-        return RecordedSolution(path)
+def saved_solution(path) -> "Solution":
+    """Of netCDF that ``sol.save`` wrote."""
     import h5py
     import xarray
 
@@ -352,7 +340,6 @@ def _loaded(path, pile) -> Any:
     return Solution(
         t=data["time" if "time" in data.variables else "t"].values,
         **{name: data[name].values if name in data else None for name in AXES},
-        events=data["events"].values if "events" in data else None,
         stats=Stats(*(_stat(data, name) for name in STATS)),
         status=status,
         dt=np.full(data["status"].shape, data.attrs["dt"])[()],
@@ -361,11 +348,19 @@ def _loaded(path, pile) -> Any:
     )
 
 
+def _axes(sol, field: Field) -> tuple[str, ...]:
+    """Of a field; velocities have one of their own where they are not as many as coordinates."""
+    other = field.name == "v" and np.shape(sol.v)[-1] != np.shape(sol.q)[-1]
+    return ("speed",) if other else field.axes
+
+
 def _end_fields(end: End, batch: list[str]) -> dict:
     """Its arrays with their axes, for a file."""
     fields = {"end_t0": (batch, end.t0), "end_step": (batch, end.step)}
     fields["end_dt"] = (batch, end.dt)
-    fields |= {f"end_{name}": ([*batch, "coordinate"], getattr(end, name)) for name in "qv"}
+    same = np.shape(end.q) == np.shape(end.v)
+    for name, axis in (("q", "coordinate"), ("v", "coordinate" if same else "speed")):
+        fields[f"end_{name}"] = ([*batch, axis], getattr(end, name))
     for k, x in enumerate(end.memory):
         axes = [f"end_memory{k}_{axis}" for axis in range(np.ndim(x) - len(batch))]
         fields[f"end_memory{k}"] = ([*batch, *axes], x)

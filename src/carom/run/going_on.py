@@ -27,13 +27,13 @@ def end_of(run: Run, carry: Carry) -> End:
     return End(run.t0, run.first + carry.stats.steps, run.dt, state.q, state.v, memory)
 
 
-def check_end(start, kind: type, *given) -> Any:
-    """The end of a solution of this kind, with what its scheme remembers; None without one."""
+def check_end(start, *given) -> Any:
+    """The end of a solution, with what its scheme remembers; None without one."""
     if start is None:
         return None
     if any(x is not None for x in given):
         raise TimeError("start= has a state and a time of its own: leave q0, v0 and t0 out")
-    if not isinstance(start, kind):
+    if not hasattr(start, "end"):
         raise KindError(f"start is {start!r}; give a solution of such a system, from solve or load")
     if np.ndim(start.t) > 1:
         raise RecordError("start is a batch of solutions: give one of them, start=sol[i]")

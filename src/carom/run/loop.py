@@ -1,6 +1,5 @@
 """The compiled loop: initial data, one step, and a piece of a run with its records."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,23 +9,22 @@ import numpy as np
 from jax import Array
 
 from carom.derivatives import no_derivative_where
+from carom.fields import MOTION
 from carom.results.solution import Stats
-from carom.run.checks import check_shapes
 from carom.schemes.scheme import Report, Scheme, State, rebound
 from carom.status import Status, failing, first_failure
-from carom.worlds.system.contacts import Contacts
-from carom.worlds.system.system import System
 
 EVENT_FIELDS = 5  # time, gap, normal velocity before and after, impulse
 
 # A gap within this of zero, relative to the size of its terms, is closed in the initial data.
 _CLOSED = 1e-10
+_ROUNDING = 4.0 * float(np.finfo(float).eps)  # of such terms, which contacts know
 
 
 class Run(eqx.Module):
     """What is fixed during a run."""
 
-    system: System
+    system: Any  # a world of JAX arrays
     scheme: Scheme
     t0: Array  # ()
     dt: Array  # ()
@@ -55,6 +53,7 @@ class Shape(NamedTuple):
     """How many numbers a record has of each kind."""
 
     d: int  # coordinates
+    n: int  # velocities
     p: int  # gaps
     k: int  # joints
     m: int  # components of an impulse
@@ -67,7 +66,7 @@ class Shape(NamedTuple):
     @property
     def short(self) -> int:
         """The length of a row: q, v, gap, impulses."""
-        return 2 * self.d + self.p + self.pushes
+        return self.d + self.n + self.p + self.pushes
 
     def full(self, scheme: Scheme) -> int:
         """The length of a row of a step recorded in full."""
@@ -82,23 +81,13 @@ class Shape(NamedTuple):
 # every step is kept, the normal velocities before and after its reaction follow.
 
 
-FIELDS = (
-    "q",
-    "v",
-    "gap",
-    "impulse",
-    "joint_impulse",
-    "friction",
-    "velocity_before",
-    "velocity_after",
-    "events",
-)
+FIELDS = tuple(field.name for field in MOTION)
 
 
 def split_rows(rows, shape: Shape):
     """The FIELDS, None where there are none: no joint, no friction, or it was not kept."""
-    d, p, k, m = shape
-    widths = [d, d, p, p, k, p * (m - 1), p, p]
+    d, n, p, k, m = shape
+    widths = [d, n, p, p, k, p * (m - 1), p, p]
     ends = np.cumsum(widths)
     parts = [rows[:, a:b] for a, b in zip([0, *ends], ends, strict=False)]
     parts[4] = parts[4] if k else None
@@ -115,7 +104,7 @@ class Start(eqx.Module):
 
     carry: Carry
     row: Array  # the full record at t0, with v the right limit
-    contacts: Contacts
+    contacts: Any
     tolerance: Array  # (p,) below which a gap counts as closed
     force: Array  # (d,)
     mass: Array | None  # mass(q0), when it is a function
@@ -124,12 +113,11 @@ class Start(eqx.Module):
 
 def begin(run: Run, q0: Array, v0: Array) -> Start:
     """Initial data, through an impact at t0 when v0 points out of K and the wall is rigid."""
-    system, t0, e = run.system, run.time(jnp.array(0)), run.system.restitution
-    mu = jnp.zeros(()) if system.friction is None else system.friction
-    check_shapes(system, t0, q0, v0)  # once: it is not part of the compiled program
+    system, t0 = run.system, run.time(jnp.array(0))
+    system.check_shapes(t0, q0, v0)  # once: it is not part of the compiled program
     metric, contacts = system.metric(q0), system.contacts(t0, q0)
-    shape = shape_of(system, q0)
-    tolerance = _tolerance(contacts, t0, q0)
+    shape = shape_of(system, q0, v0)
+    tolerance = _tolerance(contacts)
     bilateral = contacts.law.bilateral()
     closed = (contacts.gap <= tolerance) | bilateral
     apart = (contacts.gap < -tolerance) | (bilateral & (contacts.gap > tolerance))
@@ -144,8 +132,7 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
         impulse=_flat(impact.multipliers, shape.pushes),
         stats=Stats.start(impact),
         status=first_failure(
-            failing(jnp.any((e < 0.0) | (e > 1.0)), Status.restitution),
-            failing(jnp.any(~(mu >= 0.0)), Status.friction),
+            contacts.law.status(),
             failing(~(jnp.all(jnp.isfinite(q0)) & jnp.all(jnp.isfinite(v0))), Status.nonfinite),
             failing(jnp.any(apart), Status.outside),
             contacts.status(metric, closed, impact.point),
@@ -167,7 +154,7 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
         contacts=contacts,
         tolerance=tolerance,
         force=system.forces(t0, q0, v0),
-        mass=None if not callable(system.mass) else system.mass(q0),
+        mass=system.inertia(q0),
         shape=shape,
     )
 
@@ -175,25 +162,24 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
 def go_on(run: Run, state: State) -> Start:
     """From the end of another run, without a new start of its scheme."""
     system, t, q, v = run.system, state.t, state.q, state.v
-    check_shapes(system, t, q, v)
-    contacts, shape = system.contacts(t, q), shape_of(system, q)
+    system.check_shapes(t, q, v)
+    contacts, shape = system.contacts(t, q), shape_of(system, q, v)
     zero, none, w = jnp.zeros(shape.pushes), jnp.array(0), shape.normal(contacts.velocity(v))
     stats = Stats(none, jnp.zeros(()), none, jnp.zeros(()), jnp.zeros(()), none)
     return Start(
         carry=Carry(jnp.array(0), state, zero, stats, Status.ok),
         row=_start_row(run, q, v, contacts.gap[: shape.p], zero, w, w),
         contacts=contacts,
-        tolerance=_tolerance(contacts, t, q),
+        tolerance=_tolerance(contacts),
         force=system.forces(t, q, v),
-        mass=None if not callable(system.mass) else system.mass(q),
+        mass=system.inertia(q),
         shape=shape,
     )
 
 
-def _tolerance(contacts, t, q):
+def _tolerance(contacts):
     """(p,) below which a gap counts as closed."""
-    size = jnp.abs(contacts.rows[:, 0]) @ jnp.abs(q) + jnp.abs(contacts.rate[:, 0] * t)
-    return _CLOSED * (size + 1e-4)
+    return _CLOSED * (contacts.rounding / _ROUNDING + 1e-4)
 
 
 def _impact_at_start(system, t0, q0, v0, contacts, closed):
@@ -213,11 +199,12 @@ def _impact_at_start(system, t0, q0, v0, contacts, closed):
 
 
 def _remembering(system, state, impact):
-    """A blow at t0 is remembered by glue."""
-    if not system.glue:
+    """With what contacts that remember keep of a blow at t0."""
+    memory = system.memory(state.t, state.q)
+    if memory is None:
         return state
-    gamma = jnp.minimum(-impact.multipliers[:, 0], 0.0)
-    return State(state.t, state.q, state.v, gamma)
+    kept = system.contacts(state.t, state.q, memory).kept(impact.multipliers)
+    return State(state.t, state.q, state.v, kept)
 
 
 def _flat(impulse, pushes: int):
@@ -229,11 +216,11 @@ def _flat(impulse, pushes: int):
     return jnp.concatenate([impulse[:, 0], jnp.ravel(impulse[:p, 1:])])
 
 
-def shape_of(system, q: Array) -> Shape:
+def shape_of(system, q: Array, v: Array) -> Shape:
     """The Shape of its records, without running anything."""
     contacts = jax.eval_shape(system.contacts, jnp.zeros(()), q)
     k = contacts.law.joints
-    return Shape(q.shape[0], contacts.gap.shape[0] - k, k, contacts.rate.shape[1])
+    return Shape(q.shape[0], v.shape[0], contacts.gap.shape[0] - k, k, contacts.rate.shape[1])
 
 
 def _start_row(run, *parts):
@@ -350,7 +337,7 @@ def advance(
                 q, v = ahead.q, ahead.v
                 push = push + _flat(report.impulse, push.shape[0])
             else:
-                q = q + fractions[r] * (one_step(run, carry)[0].state.q - q)
+                q = run.system.between(q, one_step(run, carry)[0].state.q, fractions[r])
         row = [q, v, run.system.gaps(t, q), push]
         kept = True if records is None else r < records
         left = carry.impulse - jnp.where(kept, push, 0.0)
@@ -362,36 +349,6 @@ def advance(
 
 def _written(rows, row, r):
     return jax.lax.dynamic_update_slice(rows, jnp.concatenate(row)[None], (r, 0))
-
-
-class _Apart(eqx.Module):
-    """A force that the compiler evaluates once a step.
-
-    On the CPU, XLA copies cheap-looking producers into the loop over each of the step's results: a
-    batch would evaluate its force some seven times.  It does not look through a condition, and
-    this one it cannot decide.  (benchmarks/speed.py, batch)
-
-    ``alive`` is a number, positive when the program runs, that is the same for every member;
-    without it the time takes its place, which does not do where members have times of their own.
-    """
-
-    force: Callable
-    alive: Array | None = None
-
-    def __call__(self, t, q, v):
-        def evaluated(t, q, v):
-            return jnp.reshape(jnp.asarray(self.force(t, q, v), float), q.shape)
-
-        def guarded(t, q, v):
-            runs = t > -jnp.inf if self.alive is None else self.alive > 0.0
-            return jax.lax.cond(runs, evaluated, lambda t, q, v: jnp.zeros_like(q), t, q, v)
-
-        return jax.lax.platform_dependent(t, q, v, cpu=guarded, default=evaluated)
-
-
-def with_force_apart(system: System, alive: Array | None = None) -> System:
-    """The same system, for a batch."""
-    return eqx.tree_at(lambda s: s.force, system, _Apart(system.force, alive))
 
 
 go_on_compiled = eqx.filter_jit(go_on)

@@ -11,7 +11,7 @@ _LIVE = 0.2  # [s] between changes of a live line
 
 
 class Progress:
-    """Called by ``solve`` with the run, after each step (Spheres) or now and then (a System)."""
+    """Called by ``solve`` with the run (a contracts.Course), after each of its pieces."""
 
     def __init__(self, steps: int, *, live: bool | None = None, out=None):
         self.steps, self.out = steps, sys.stderr if out is None else out
@@ -40,7 +40,7 @@ class Progress:
         if now - self.last < (_LIVE if self.live else _PLAIN) and done < self.steps:
             return
         self.last = now
-        line = f"{self.line(done, now - self.began)}; {_physics(run)}"
+        line = f"{self.line(done, now - self.began)}; {run.told()}"
         if self._display is not None:
             self._display.update(line, refresh=True)
         else:
@@ -54,39 +54,6 @@ class Progress:
             rate = since / seconds
             text += f", {rate:.3g} steps/s, {_clock((self.steps - done) / rate)} left"
         return text
-
-
-def _physics(run) -> str:
-    """Energy and contacts."""
-    return _of_spheres(run) if hasattr(run, "world") else _of_system(run)
-
-
-def _of_spheres(run) -> str:
-    """With the worst overlap."""
-    pile, state = run.world.pile, run.state
-    d = pile.dimension
-    x, v = state.q[:, :d], state.v[:, :d]
-    energy = 0.5 * np.sum(pile.mass * np.sum(v * v, axis=1)) - np.sum(
-        pile.mass * (x @ pile.gravity)
-    )
-    if pile.spins:
-        energy += 0.5 * np.sum(pile.inertia * np.sum(state.v[:, 3:] ** 2, axis=1))
-    contacts = 0 if run.last is None else np.count_nonzero(run.last[1][:, 0] > 0.0)
-    worst = max(run.overlap, run.largest) / pile.smallest
-    return f"energy {energy:.5g} J, {contacts} contacts, worst overlap {worst:.1e} radii"
-
-
-def _of_system(run) -> str:
-    """The energy is kinetic, and potential where the system has one."""
-    system, state = run.run.system, run.carry.state
-    energy = float(system.energy(state.q, state.v))
-    name = "energy" if system.potential is not None else "kinetic energy"
-    text = f"{name} {energy:.5g}, {_count(np.count_nonzero(run.pushed > 0.0), 'contact')}"
-    return text if run.log is None else f"{text}, {_count(run.struck, 'impact')}"
-
-
-def _count(number, name) -> str:
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def _clock(seconds: float) -> str:

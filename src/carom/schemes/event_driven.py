@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from carom.contracts import Equations
 from carom.derivatives import no_derivative_where
 from carom.projection.metric import product, solve_dense
 from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, Pieces, dense
@@ -89,6 +90,7 @@ class EventDriven(Scheme):
     stiff: bool = False  # a linearly implicit method
     max_step: Array | None = eqx.field(default=None, converter=number)
     jumps: Array | None = eqx.field(default=None, converter=number)
+    needs: ClassVar[type] = Equations
     one_restitution: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
     differentiable: ClassVar[bool] = True

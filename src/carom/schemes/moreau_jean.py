@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
+from carom.contracts import Equations
 from carom.errors import KindError
 from carom.projection.metric import metric_of, product
 from carom.schemes.scheme import Report, Scheme, State, number
@@ -38,6 +39,7 @@ class MoreauJean(Scheme):
     """
 
     theta: Array = eqx.field(default=0.5, converter=number)
+    needs: ClassVar[type] = Equations
     one_restitution: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
 

@@ -30,6 +30,11 @@ def scheme_of_text(text: str):
         raise KindError(f"scheme {text!r}: {str(problem).replace('.__init__()', '')}") from None
 
 
+def moved_by(world) -> list[str]:
+    """The schemes that can move a world: those that ask no more of it than it has."""
+    return [name for name, kind in SCHEMES.items() if isinstance(world, kind.needs)]
+
+
 def _parsed(text):
     """The name, and the options as a dictionary."""
     try:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jax import Array
 
+from carom.contracts import Positions
 from carom.schemes.scheme import Report, Scheme, State
 from carom.status import Status, first_failure
 
@@ -40,6 +41,7 @@ class PaoliSchatzman(Scheme):
     newton: bool = True  # Newton's method where the fixed point does not contract
     tolerance: float = 1e-13  # of P_K, relative
     iterations: int = 50  # at most, of P_K
+    needs: ClassVar[type] = Positions
     one_restitution: ClassVar[bool] = True
     rigid: ClassVar[bool] = True
     jointed: ClassVar[bool] = True

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
+from carom.contracts import Equations
 from carom.errors import PenaltyError
 from carom.projection.metric import product
 from carom.projection.nearest import nearest
@@ -69,6 +70,7 @@ class Penalty(Scheme):
     rtol: Array = eqx.field(default=1e-8, converter=number)
     atol: Array = eqx.field(default=1e-11, converter=number)
     substeps: int | None = None  # equal steps in each dt; None: steps of its own
+    needs: ClassVar[type] = Equations
     one_restitution: ClassVar[bool] = True
     rigid: ClassVar[bool] = False
 

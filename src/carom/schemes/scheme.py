@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
+from carom.contracts import World
 from carom.projection import Projection
 from carom.status import Status
 
@@ -44,6 +45,7 @@ class Scheme(eqx.Module):
 
     one_restitution: eqx.AbstractClassVar[bool]  # whether e must be the same for all gaps
     rigid: eqx.AbstractClassVar[bool]  # whether impacts are instants; False where the wall yields
+    needs: ClassVar[type] = World  # what it asks of a world (carom/contracts.py)
     differentiable: ClassVar[bool] = False  # whether impact times move with the parameters
     frictional: ClassVar[bool] = False  # whether it moves contacts with friction
     jointed: ClassVar[bool] = False  # whether it moves joints

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import StudyError
-from carom.run.loop import Run, begin, with_force_apart
+from carom.run.loop import Run, begin
 from carom.run.record import Record
 from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
@@ -17,6 +17,7 @@ from carom.schemes.moreau import Moreau
 from carom.schemes.scheme import Scheme
 from carom.study.batches import sweep
 from carom.study.members import Extremes, Impacts, Plan, Strobe, kept_run, named
+from carom.worlds.system.apart import with_force_apart
 from carom.worlds.system.system import System
 
 

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from carom.run.loop import Run, begin, one_step, with_force_apart
+from carom.run.loop import Run, begin, one_step
 from carom.schemes.scheme import Scheme
+from carom.worlds.system.apart import with_force_apart
 
 
 class Keep(eqx.Module):

@@ -2,7 +2,7 @@
 
 import copy
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -124,6 +124,39 @@ class Spheres:
             return self.given_inertia
         part = 0.5 if self.dimension == 2 else 0.4
         return part * self.mass * self.radius_at(self.start) ** 2
+
+    # What ``solve`` asks of it.
+
+    records = 100  # about so many where nothing is said
+
+    def world(self, t0: float, t1: float, dt: float) -> Any:
+        """The world of one run."""
+        from carom.worlds.spheres.world import World
+
+        return World(self.during(t0, t1), dt)
+
+    def initial(self, q0, v0) -> tuple[np.ndarray, np.ndarray]:
+        """Positions (N, 3) and velocities (N, 3), (N, 6) with spin: they are its own."""
+        from carom.worlds.spheres.checks import wide, with_spin
+
+        if q0 is not None or v0 is not None:
+            raise errors.ShapeError("Spheres carry their own state: leave q0 and v0 out")
+        return wide(self.position), with_spin(self, wide(self.velocity))
+
+    def check(self, scheme, record) -> None:
+        """Refuse options that are of Systems, and friction under a scheme that has none."""
+        from carom.worlds.spheres.checks import check_options
+
+        check_options(self, scheme, record)
+
+    def functions(self) -> Iterator[str]:
+        """Names of its arguments that are functions, which no file can hold."""
+        if callable(self.radius):
+            yield "radius"
+        if self.force is not None:
+            yield "force"
+        for k, wall in enumerate([*self.walls.walls, *self.walls.obstacles]):
+            yield from (f"walls[{k}].{name}" for name, v in vars(wall).items() if callable(v))
 
     def during(self, t0: float, t1: float) -> "Spheres":
         """The same for a run from t0 to t1: its functions of time are asked within [t0, t1] only.

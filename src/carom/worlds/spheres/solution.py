@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -29,26 +28,6 @@ class ContactTable:
         return len(self.impulse)
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """One record; what is handed to a writer."""
-
-    step: int  # whole ones before t
-    t: float
-    x: np.ndarray  # (N, d) [m]; not folded back into the period
-    v: np.ndarray  # (N, d) [m/s], right limit
-    moved: np.ndarray  # (N, d) [m] in the step that ends here
-    radius: np.ndarray  # (N,) [m]
-    impulse: np.ndarray  # (N, d) [kg m/s] from contacts, since the record before
-    wall_impulse: np.ndarray  # (W, d) [kg m/s] received by each wall, since the record before
-    work: float  # [J] of gravity and force, since the record before
-    push: float  # [kg m/s] sum of the impulses of all contacts, since the record before
-    overlap: float  # [m] largest at the end of a step, since the record before
-    contacts: ContactTable
-    spin: np.ndarray  # (N, 3), in two dimensions (N,) [rad/s], right limit; empty without spin
-    angular_impulse: np.ndarray  # likewise [kg m^2/s], of friction, since the record before
-
-
 @dataclass(frozen=True)
 class SphereStats:
     """What was done."""
@@ -73,28 +52,31 @@ class SpheresEnd:
 class SpheresSolution(Shown):
     """The motion of spheres, sampled at the recorded times: n records, N spheres, W walls."""
 
-    def __init__(self, frames: list[Frame], *, stats, status, dt, scheme, pile, end=None):
-        self.t = np.array([f.t for f in frames])  # (n,)
-        self.x = np.array([f.x for f in frames])  # (n, N, d) [m]
-        self.v = np.array([f.v for f in frames])  # (n, N, d) [m/s], right limit
-        self.moved = np.array([f.moved for f in frames])  # (n, N, d) [m] in the step that ends at t
-        self.radius = np.array([f.radius for f in frames])  # (n, N) [m]
-        self.impulse = np.array([f.impulse for f in frames])  # (n, N, d) since the record before
-        self.wall_impulse = np.array([f.wall_impulse for f in frames])  # (n, W, d) on the walls
-        self.work = np.array([f.work for f in frames])  # (n,) [J] of gravity and force, likewise
-        self.push = np.array([f.push for f in frames])  # (n,) sum of all impulses, likewise
-        self.overlap = np.array([f.overlap for f in frames])  # (n,) [m] largest, likewise
-        self.contacts = [f.contacts for f in frames]  # n tables
-        if pile.spins:
-            self.spin = np.array([f.spin for f in frames])  # (n, N, 3) or (n, N) [rad/s]
-            self.angular_impulse = np.array([f.angular_impulse for f in frames])  # likewise
-        else:
-            self.spin, self.angular_impulse = still(len(frames), pile), still(len(frames), pile)
-        self.steps = np.array([f.step for f in frames])  # (n,) int
+    t: np.ndarray  # (n,)
+    x: np.ndarray  # (n, N, d) [m]
+    v: np.ndarray  # (n, N, d) [m/s], right limit
+    moved: np.ndarray  # (n, N, d) [m] in the step that ends at t
+    radius: np.ndarray  # (n, N) [m]
+    impulse: np.ndarray  # (n, N, d) [kg m/s] from contacts, since the record before
+    wall_impulse: np.ndarray  # (n, W, d) on the walls, likewise
+    work: np.ndarray  # (n,) [J] of gravity and force, likewise
+    push: np.ndarray  # (n,) sum of all impulses, likewise
+    overlap: np.ndarray  # (n,) [m] largest, likewise
+    contacts: list[ContactTable]  # n tables
+    spin: np.ndarray  # (n, N, 3), in two dimensions (n, N) [rad/s]
+    angular_impulse: np.ndarray  # likewise, since the record before
+    steps: np.ndarray  # (n,) int, whole ones of this run before t
+
+    def __init__(self, t, fields: dict, *, stats, status, dt, scheme, pile, end=None, error=None):
+        """``fields``: of carom/fields.py, SPHERES, and the tables of contacts."""
+        self.t, self.scheme, self.pile = t, scheme, pile
+        for name, values in fields.items():
+            setattr(self, name, values)
+        if not pile.spins:
+            self.spin = self.angular_impulse = still(len(t), pile)
         self.stats: SphereStats = stats
         self.status, self.dt = status, dt
-        self.error: Exception | None = None  # what stopped the run, where status is Status.error
-        self.scheme, self.pile = scheme, pile
+        self.error: Exception | None = error  # what stopped the run, where status is Status.error
         self.end: SpheresEnd | None = end
 
     @property
@@ -289,24 +271,21 @@ def still(n: int, pile) -> np.ndarray:
     return np.broadcast_to(0.0, (n, *pile.spin.shape))
 
 
-def contact_table(world, contacts: Any, lam: np.ndarray, q: np.ndarray, t: float):
-    """The rows of a step that pushed; lam (p, m)."""
-    impulse = lam[:, 0]
-    pushing = impulse > 0.0
-    found, d = contacts.chosen(pushing), world.dimension
-    x, r, wall = world.bodies(t, q), world.radii(t), found.source < 0
-    second = np.where(wall, found.source, found.j)
-    n, i = found.normal, found.i
-    j = np.where(wall, 0, found.j)
+def contact_table(world, pushed: dict, q: np.ndarray, t: float, dt: float) -> ContactTable:
+    """The rows of a step that pushed: i, j, source, normal, and lam (c, m)."""
+    i, source, n, lam = (pushed[name] for name in ("i", "source", "normal", "lam"))
+    x, r, wall, d = world.bodies(t, q), world.radii(t), source < 0, world.dimension
+    second = np.where(wall, source, pushed["j"])
+    j = np.where(wall, 0, pushed["j"])
     branch = np.where(wall[:, None], r[i, None] * n, world.cell.nearest_image(x[j] - x[i]))
-    friction = lam[pushing, 1:] if lam.shape[1] > 1 else np.broadcast_to(0.0, n.shape)
+    friction = lam[:, 1:] if lam.shape[1] > 1 else np.broadcast_to(0.0, n.shape)
     return ContactTable(
         pairs=np.stack([i, second], axis=1).astype(np.int64),
         position=(x[i] + r[i, None] * n)[:, :d],
         normal=n[:, :d],
-        impulse=impulse[pushing],
-        force=impulse[pushing] / world.dt,
+        impulse=lam[:, 0],
+        force=lam[:, 0] / dt,
         branch=branch[:, :d],
         friction=friction[:, :d],
-        friction_force=friction[:, :d] / world.dt,
+        friction_force=friction[:, :d] / dt,
     )

@@ -10,6 +10,7 @@ from carom.worlds.spheres import sliding
 from carom.worlds.spheres.contacts import Contacts
 from carom.worlds.spheres.implicit import held_back, stiffness
 from carom.worlds.spheres.memory import Memory
+from carom.worlds.spheres.moved import Moved
 from carom.worlds.spheres.neighbours import Cell, PairList, margins, within_period
 
 _ATTEMPTS = 40  # at a step: a reach too short is widened, a curved wall linearised again
@@ -78,7 +79,7 @@ class Metric:
         return self.mass * v
 
 
-class World:
+class World(Moved):
     """One run of a pile of spheres.
 
     It is fixed: what changes from step to step is in the memory of the state (memory.py).
@@ -198,6 +199,10 @@ class World:
         else:
             moved = replace(moved, status=Status.unconverged)
         return contacts, _tall(replace(moved, iterations=sweeps))
+
+    def between(self, q, q1, part):
+        """Positions on the way from q to q1, for records inside of a step."""
+        return q + part * (q1 - q)
 
     def moved(self, q, u, h):
         """q after moving with the velocity u for h."""

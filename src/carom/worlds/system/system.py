@@ -13,18 +13,20 @@ from jax.core import Tracer
 from carom.errors import FrictionError, KindError, RestitutionError, ShapeError
 from carom.law import Coulomb, Glue, Law, Restitution
 from carom.projection.exact import Projection
-from carom.projection.fixed_point import Solved, fixed_point
 from carom.projection.metric import Metric, check_definite, inertial_force, metric_of, product
 from carom.projection.nearest import Nearest, nearest
 from carom.projection.sparse import is_sparse, sparse_metric
 from carom.shown import Shown, call_text, function_text, number_text
 from carom.status import Status, failing, first_failure
+from carom.worlds.system.apart import with_force_apart
+from carom.worlds.system.checks import check_laws, check_restitution, check_shapes, check_slip
 from carom.worlds.system.contacts import Contacts, Normals
+from carom.worlds.world import JaxWorld
 
 _ROUNDING = 4.0 * float(np.finfo(float).eps)  # of the terms of a gap: one so small is closed
 
 
-class System(Shown, eqx.Module):
+class System(JaxWorld, Shown, eqx.Module):
     """M(q) q'' = force(t, q, v) while every gap(t, q) >= 0, with restitution at impacts.
 
     Parameters
@@ -121,12 +123,46 @@ class System(Shown, eqx.Module):
     def __repr__(self) -> str:
         return str(self)
 
-    # What a scheme asks of its world.
+    # What ``solve`` asks of it.
 
-    @property
-    def xp(self) -> Any:
-        """The namespace of its arrays."""
-        return jnp
+    def initial(self, q0, v0) -> tuple[Array, Array]:
+        """q0 and v0 as float arrays of one shape (d,)."""
+        if q0 is not None and v0 is not None:
+            q, v = (jnp.asarray(x, float).shape for x in (q0, v0))
+            if len(q) != 1 or v != q or q[0] == 0:
+                raise ShapeError(
+                    f"q0 has shape {q} and v0 {v}; both must be (d,). For many initial states use "
+                    "jax.vmap"
+                )
+        return super().initial(q0, v0)
+
+    def check(self, scheme, record) -> None:
+        """Refuse a scheme that does not know the law of the contacts."""
+        check_restitution(self, scheme)
+        check_laws(self, scheme)
+
+    def check_shapes(self, t: Array, q: Array, v: Array) -> None:
+        """Refuse functions that return what they must not, without running them."""
+        check_shapes(self, t, q, v)
+
+    def check_data(self, t, q) -> None:
+        """Refuse a sliding velocity that is not affine in v."""
+        check_slip(self, t, q)
+
+    def inertia(self, q: Array) -> Array | None:
+        """mass(q), where it is a function."""
+        return self.mass(q) if callable(self.mass) else None
+
+    def for_batch(self) -> "System":
+        """The same with its force evaluated once a step."""
+        return with_force_apart(self)
+
+    def told(self, state) -> str:
+        """The energy is kinetic, and potential where the system has one."""
+        name = "energy" if self.potential is not None else "kinetic energy"
+        return f"{name} {float(self.energy(state.q, state.v)):.5g}"
+
+    # What a scheme asks of its world.
 
     def metric(self, q: Array) -> Metric:
         """The kinetic metric at q."""
@@ -252,8 +288,7 @@ class System(Shown, eqx.Module):
         Gaps are linearised at q.  Returns them and the projection.  A gap without a gradient at q
         must be out of reach.
         """
-        contacts = self.contacts(t, q, memory)
-        moved = self.project(metric, free, contacts, contacts.ahead(dt))
+        contacts, moved = super().keep_open(metric, t, q, free, dt, memory)
         p = contacts.gap.shape[0] - contacts.law.joints
         unseen = ~contacts.known[:p] & (self.gaps(t, self.moved(q, moved.point, dt)) < 0.0)
         status = first_failure(moved.status, failing(jnp.any(unseen), Status.unseen))
@@ -262,14 +297,6 @@ class System(Shown, eqx.Module):
     def nearest(self, metric: Metric, t: Array, W: Array, *, memory=None, **how) -> Nearest:
         """The point of ``{gap(t, .) >= 0}`` nearest to W."""
         return nearest(self, metric, t, W, **how)
-
-    def fixed_point(self, phi: Callable, guess: Array, *, memory=None, **how) -> Solved:
-        """Solve ``x = phi(x).point`` from ``guess`` (projection/fixed_point.py)."""
-        return fixed_point(phi, guess, **how)
-
-    def if_any(self, where: Array, yes: Callable, no: Callable):
-        """yes() if an entry is True, else no()."""
-        return jax.lax.cond(jnp.any(where), yes, no)
 
 
 class _LagrangianForce(eqx.Module):

@@ -1,0 +1,180 @@
+"""What of a run of spheres is recorded: sums between records, and the records themselves."""
+
+from typing import Any
+
+import numpy as np
+
+from carom.worlds.spheres.solution import (
+    SpheresEnd,
+    SpheresSolution,
+    SphereStats,
+    contact_table,
+    turning,
+)
+
+_TOUCHING = 10  # contacts between spheres, per sphere, at most; no packing has 7.5 [1]
+# [1] G. Kuperberg, O. Schramm, Average kissing numbers for non-congruent sphere packings,
+#     Math. Res. Lett. 1 (1994) 339-344: below 14.93 / 2.
+_PUSHED = {"i": (), "j": (), "source": (), "normal": (3,)}  # of a row that pushed
+
+
+class Observer:
+    """Sums since the last record, and the contacts that pushed in the last step."""
+
+    def __init__(self, world, clock):
+        self.world, self.clock = world, clock
+        self.wide = 6 if world.pile.spins else 3
+        self.walls = len(world.pile.walls.at(clock.start)[0])
+        self.overlap = 0.0  # [m], largest so far
+        self.moved = np.zeros((world.N, 3))
+        self.last: Any = None  # contacts and multipliers, or what is left of them
+        self._clear()
+
+    def _clear(self):
+        self.impulse = np.zeros((self.world.N, self.wide))
+        self.wall_impulse = np.zeros((self.walls, 3))
+        self.work, self.push, self.largest = 0.0, 0.0, 0.0
+
+    def struck(self, state, contacts, lam) -> None:
+        """An impact at the start."""
+        self._received(contacts, lam)
+        self.last = contacts, lam
+
+    def stands(self, state) -> None:
+        """At the end of another run: nothing has happened yet."""
+        nothing = self.world.contacts(state.t, state.q, state.memory)
+        self.last = nothing, np.zeros((len(nothing.gap), 1))
+
+    def of_step(self, before, state, report) -> Any:
+        """What a step did; asked before records inside of it are made, added after."""
+        dt, world = self.clock.dt, self.world
+        f = world.forces(before.t + 0.5 * dt, before.q, before.v)
+        overlap = world.overlap(report.contacts, state.t, state.q)
+        moved = state.q - before.q
+        return moved, float(np.sum(f[:, :3] * moved)), overlap, report.contacts, report.impulse
+
+    def add(self, found) -> None:
+        """One more step."""
+        self.moved, work, overlap, *self.last = found
+        self.work += work
+        self._received(*self.last)
+        self.largest = max(self.largest, overlap)
+
+    def _received(self, contacts, lam):
+        """Add the impulses of a step: H^T lam on the spheres, and what walls receive."""
+        from carom.kernels.numba import projection
+        from carom.kernels.numba import sliding as kernel
+
+        c, each = contacts, np.zeros((contacts.bodies, 2))
+        each[: self.world.N] = 1.0
+        total, pushed = np.zeros((c.bodies, self.wide)), lam[:, 0].copy()
+        if c.sliding is None:
+            projection.push(c.start, c.i, c.j, c.normal, each[:, 0].copy(), pushed, total)
+        else:
+            kernel.push(c.start, c.i, c.j, c.normal, c.sliding.arm, each, lam, total)
+        self.impulse += total[: self.world.N]
+        self.push += float(np.sum(pushed))
+        wall = contacts.source < 0
+        place, push = -1 - contacts.source[wall], pushed[wall, None] * contacts.normal[wall]
+        if c.sliding is not None:
+            push = push + lam[wall, 1:]
+        for d in range(3):
+            self.wall_impulse[:, d] += np.bincount(
+                place, weights=push[:, d], minlength=len(self.wall_impulse)
+            )
+
+    def record(self, step: int, t: float, q, v) -> dict[str, Any]:
+        """The fields (carom/fields.py, SPHERES) at t, and the sums begin anew."""
+        d, world = self.world.dimension, self.world
+        self.overlap = max(self.overlap, self.largest)
+        row = {
+            "steps": np.array(step),
+            "x": q[:, :d].copy(),
+            "v": v[:, :d].copy(),
+            "moved": self.moved[:, :d].copy(),
+            "radius": world.pile.radius_at(t),
+            "impulse": self.impulse[:, :d].copy(),
+            "spin": turning(v[:, 3:], d),
+            "angular_impulse": turning(self.impulse[:, 3:], d),
+            "wall_impulse": self.wall_impulse[:, :d].copy(),
+            "work": np.array(self.work),
+            "push": np.array(self.push),
+            "overlap": np.array(self.largest),
+            "contacts": contact_table(world, self._pushed(), q, t, self.clock.dt),
+        }
+        self._clear()
+        return row
+
+    def ragged(self, name: str) -> bool:
+        """Whether a field has another size at each record."""
+        return name == "contacts"
+
+    def _pushed(self) -> dict[str, np.ndarray]:
+        """The rows that pushed in the last step, normal and multipliers."""
+        if isinstance(self.last, dict):
+            return self.last
+        contacts, lam = self.last
+        found = contacts.chosen(lam[:, 0] > 0.0)
+        return {n: getattr(found, n) for n in _PUSHED} | {"lam": lam[lam[:, 0] > 0.0]}
+
+    # What a checkpoint needs; what the last step did only if a record lies inside of the next.
+
+    def tree(self, inside: bool) -> dict:
+        """As arrays."""
+        names = "impulse", "wall_impulse", "work", "push", "largest", "overlap"
+        tree = {name: np.array(getattr(self, name)) for name in names}
+        pushed = {n: np.zeros((0, *shape), int) for n, shape in _PUSHED.items()}
+        pushed |= {"lam": np.zeros((0, 1))}
+        tree |= {"moved": self.moved if inside else np.zeros(0)}
+        return tree | {"pushed": self._pushed() if inside else pushed}
+
+    def restore(self, tree: dict) -> None:
+        """Put it where it was."""
+        for name in ("work", "push", "largest", "overlap"):
+            setattr(self, name, float(tree[name]))
+        self.impulse, self.wall_impulse = tree["impulse"], tree["wall_impulse"]
+        if tree["moved"].size:
+            self.moved = tree["moved"]
+        self.last = tree["pushed"]
+
+    def most_bytes(self, inside: bool) -> int:
+        """By how much a dump may grow from what it is at the start."""
+        N, size = self.world.N, 4 if self.world.pile.spins else 1
+        touching = N * (_TOUCHING + self.walls)
+        guess = 16 * size * touching + 8 * (self.impulse.size + self.wall_impulse.size)
+        return guess + 8192 + inside * (24 * N + (36 + 8 * size) * touching)
+
+    # What is handed out.
+
+    def stats(self, state) -> dict[str, Any]:
+        """By name."""
+        most = max(self.overlap, self.largest)
+        return {"overlap": most, "rebuilds": int(state.memory.rebuilds)}
+
+    def told(self, state) -> str:
+        """Energy, contacts, and the worst overlap."""
+        pile = self.world.pile
+        d = pile.dimension
+        x, v = state.q[:, :d], state.v[:, :d]
+        energy = 0.5 * np.sum(pile.mass * np.sum(v * v, axis=1))
+        energy -= np.sum(pile.mass * (x @ pile.gravity))
+        if pile.spins:
+            energy += 0.5 * np.sum(pile.inertia * np.sum(state.v[:, 3:] ** 2, axis=1))
+        worst = max(self.overlap, self.largest) / pile.smallest
+        pushing = len(self._pushed()["i"])
+        return f"energy {energy:.5g} J, {pushing} contacts, worst overlap {worst:.1e} radii"
+
+    def solution(self, course, t, rows) -> SpheresSolution:
+        """Of what was kept."""
+        clock = course.clock
+        return SpheresSolution(
+            t,
+            rows,
+            stats=SphereStats(**course.stats),
+            status=course.status,
+            dt=clock.dt,
+            scheme=course.scheme,
+            pile=self.world.pile,
+            end=SpheresEnd(clock.t0, clock.first + course.step, clock.dt, course.saved()),
+            error=course.error,
+        )

@@ -1,0 +1,89 @@
+"""Checks of a System: each failure names the value and the remedy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+
+from carom import errors
+
+
+def check_shapes(system, t: Array, q: Array, v: Array) -> None:
+    """Check what the system's functions return, without running them."""
+
+    def everything(t, q, v):
+        mass = jnp.asarray(system.mass(q)) if callable(system.mass) else system.mass.apply(v)
+        return jnp.asarray(system.force(t, q, v)), system.gaps(t, q), mass
+
+    d = q.shape[0]
+    force, gap, mass = (a.shape for a in jax.eval_shape(everything, t, q, v))
+    if force != (d,) and not (force == () and d == 1):
+        raise errors.ShapeError(
+            f"force returns shape {force}; for q0 of shape {(d,)} it must be {(d,)}"
+        )
+    if len(gap) != 1:
+        raise errors.ShapeError(f"gap returns shape {gap}; it must be a scalar or (p,)")
+    if mass not in ((d,), (d, d)):
+        raise errors.ShapeError(
+            f"mass has shape {mass}; for q0 of shape {(d,)} it must be {(d,)} or {(d, d)}"
+        )
+    e, mu = system.restitution, system.friction
+    if e.ndim and e.shape != gap:
+        raise errors.ShapeError(f"restitution has shape {e.shape}, but there are {gap[0]} gaps")
+    if mu is not None and mu.ndim and mu.shape != gap:
+        raise errors.ShapeError(f"friction has shape {mu.shape}, but there are {gap[0]} gaps")
+    if system.slip is not None:
+        slip = jax.eval_shape(lambda v: jnp.asarray(system.slip(t, q, v)), v).shape
+        if slip not in ((gap[0],), (gap[0], 2)) and not (gap[0] == 1 and slip in ((), (2,))):
+            raise errors.ShapeError(
+                f"slip returns shape {slip}; for {gap[0]} gaps it must be ({gap[0]},) in the plane "
+                f"or ({gap[0]}, 2) in space"
+            )
+
+
+def check_restitution(system, scheme) -> None:
+    """Refuse one e per gap where a scheme has one e for all."""
+    e = system.restitution
+    if e.ndim == 0 or not scheme.one_restitution:
+        return
+    if isinstance(e, Tracer) or np.any(np.asarray(e) != np.ravel(e)[0]):
+        raise errors.RestitutionError(
+            f"restitution is {e}, but {type(scheme).__name__} has one e for all gaps: give one "
+            "number, or use Moreau or Maury"
+        )
+
+
+def check_laws(system, scheme) -> None:
+    """Refuse a scheme that does not know the law of the contacts."""
+    name = type(scheme).__name__
+    if system.friction is not None and not scheme.frictional:
+        raise errors.FrictionError(
+            f"{name} has no law of friction: use Moreau or Maury, or leave friction out"
+        )
+    if system.glue and not scheme.gluey:
+        raise errors.KindError(f"{name} does not carry what glue remembers: use Maury")
+    if system.joint is not None and not scheme.jointed:
+        raise errors.KindError(
+            f"{name} does not hold joints: use Moreau, Maury or PaoliSchatzman, or coordinates in "
+            "which the joint needs no equation"
+        )
+
+
+def check_slip(system, t0: float, q0: Array) -> None:
+    """Refuse a sliding velocity that is not affine in v."""
+    if system.slip is None:
+        return
+    rng, zero = np.random.default_rng(0), jnp.zeros_like(q0)
+    a, other = (jnp.asarray(rng.normal(size=q0.shape)) for _ in range(2))
+    for b in (other, -3.0 * a):
+        at0, ata, atb, both = (
+            np.asarray(system.slip(t0, q0, x), float) for x in (zero, a, b, a + b)
+        )
+        off, size = np.abs(both - ata - atb + at0), np.abs([at0, ata, atb, both])
+        if not np.max(off, initial=0.0) <= 1e-9 * np.max(size, initial=0.0):
+            raise errors.FrictionError(
+                "slip is not affine in v: slip(t, q, a + b) is not slip(a) + slip(b) - slip(0), by "
+                f"{np.max(off):.2g}. Return the sliding velocity itself, not its length or "
+                "direction"
+            )
