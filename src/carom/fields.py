@@ -58,7 +58,7 @@ SPHERES = (
     Field(
         "angular_impulse", ("sphere", "turn"), "kg m^2/s", "of friction, since the record before"
     ),
-    Field("steps", (), "", "whole steps before the record"),
+    Field("steps", (), "", "whole steps since t0 before the record"),
 )
 
 CONTACT = (  # after contact: the contacts that pushed in the step that ends at the record

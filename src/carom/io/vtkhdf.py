@@ -510,7 +510,7 @@ class RecordedSpheres(SpheresSolution):
         self.overlap = rows["overlap"].copy()
         last = rows[-1]
         self.stats = SphereStats(
-            int(last["step"]),
+            int(last["step"]) - settings.get("first", 0),
             int(last["iterations"]),
             float(last["residual"]),
             float(np.max(rows["overlap"])),

@@ -88,7 +88,7 @@ class Observer:
         d, world = self.world.dimension, self.world
         self.overlap = max(self.overlap, self.largest)
         row = {
-            "steps": np.array(step),
+            "steps": np.array(self.clock.first + step),
             "x": q[:, :d].copy(),
             "v": v[:, :d].copy(),
             "moved": self.moved[:, :d].copy(),

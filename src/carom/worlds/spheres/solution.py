@@ -65,7 +65,7 @@ class SpheresSolution(Shown):
     contacts: list[ContactTable]  # n tables
     spin: np.ndarray  # (n, N, 3), in two dimensions (n, N) [rad/s]
     angular_impulse: np.ndarray  # likewise, since the record before
-    steps: np.ndarray  # (n,) int, whole ones of this run before t
+    steps: np.ndarray  # (n,) int, whole ones since end.t0 before t
 
     def __init__(self, t, fields: dict, *, stats, status, dt, scheme, pile, end=None, error=None):
         """``fields``: of carom/fields.py, SPHERES, and the tables of contacts."""
