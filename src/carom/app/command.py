@@ -27,6 +27,13 @@ app = typer.Typer(
     """,
 )
 _CODES = {"a solution": 0, "NOT a solution": 3, "too coarse to tell": 5, "not fully checked": 6}
+_NOT_VIEWED = {  # what it is, and what to do with it
+    ".toml": "a run file: carom run {0}, then carom view the result",
+    ".py": "a run file: carom run {0}, then carom view the result; or carom lab {0}",
+    ".zarr": "a sweep: carom.study.open_sweep, then carom.study.plot",
+    ".jsonl": "results of carom bench, whose report is the .html beside it",
+    ".html": "a page already: open it in a browser",
+}
 _CERTIFIED = 20_000_000  # spheres or coordinates times records: larger runs are not certified
 
 
@@ -461,20 +468,22 @@ def _system(plan):
 
 @app.command()
 def view(
-    file: Annotated[Path, typer.Argument(help="A recording of spheres, .vtkhdf.")],
+    file: Annotated[Path, typer.Argument(help="A result: .nc, or .vtkhdf of spheres.")],
     export: Annotated[Path | None, typer.Option(help="Write one HTML file instead.")] = None,
     records: Annotated[int, typer.Option(help="The most records to show.")] = 200,
     port: Annotated[int, typer.Option(help="0: any that is free.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
 ):
-    """Look at spheres in a browser: play, turn, cut, follow; works offline.
+    """Look at a result in a browser; works offline.
+
+    Spheres: play, turn, cut, follow.  Systems: the mechanism where the problem says how it looks,
+    phase plane, and positions, velocities, gaps and impulses on one time line.
 
     The page is served to this machine alone (127.0.0.1), until Ctrl-C.
     """
     from carom.pictures.loopback import serve_page
-    from carom.pictures.view import page
 
-    html = page(file, records)
+    html = _page(file, records)
     if export is not None:
         try:
             export.write_text(html, encoding="utf-8")
@@ -485,6 +494,23 @@ def view(
         typer.echo(f"written: {export} ({len(html) / 1e6:.3g} MB)")
         return
     serve_page(html, port, browser, typer.echo)
+
+
+def _page(file, records) -> str:
+    """Of a result, or an error that says what can be done with the file."""
+    from carom.errors import RecordError
+
+    if file.suffix in _NOT_VIEWED:
+        raise RecordError(f"{str(file)!r} is {_NOT_VIEWED[file.suffix].format(file)}")
+    if file.suffix == ".vtkhdf":
+        from carom.pictures.view import page
+
+        return page(file, records)
+    from carom.pictures.systems import system_page
+
+    sol, plan = _loaded(file)
+    looks = None if plan is None else getattr(plan.problem, "looks", None)
+    return system_page(sol, looks, file.name)
 
 
 @app.command()

@@ -18,7 +18,7 @@ import json
 import math
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -441,6 +441,8 @@ def _python(file) -> dict:
         raise RunFileError(f"{file.path}, line {line}: {kind}: {problem}") from problem
     problem = names.get("problem")
     found = {name: names[name] for name in _VARIABLES if name in names}
+    if isinstance(problem, models.Problem) and "looks" in names:
+        problem = replace(problem, looks=names["looks"])
     if isinstance(problem, models.Problem | Spheres):
         return {"problem": problem, **found}
     if isinstance(problem, System):
@@ -463,7 +465,7 @@ def _started(file, system, names) -> models.Problem:
                 f"{file.path}: {name}: is missing; problem is a carom.System, which needs the "
                 f"{'positions' if name == 'q0' else 'velocities'} to start from: {name} = [...]"
             )
-    more = {"period": names["period"]} if "period" in names else {}
+    more = {key: names[key] for key in ("period", "looks") if key in names}
     return _tried(file, "q0", lambda: problem_of(system, q0=names["q0"], v0=names["v0"], **more))
 
 

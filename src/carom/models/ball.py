@@ -8,6 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from carom.models import drawn
 from carom.models.problem import ZENO_CUT, ZENO_LISTED, ModelError, Problem, column, piecewise
 from carom.worlds.system.system import System
 
@@ -37,6 +38,7 @@ def bouncing_ball(*, e=0.5, q0=1.0, v0=0.0, g=9.81, t1=None):
         source="closed form, benchmarks P1",
         accumulation=ball.accumulation,
         impact_times=ball.impact_times,
+        looks=drawn.ball(max(q0, v0**2 / (2 * g)) or 1.0),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
+from carom.models import drawn
 from carom.models.ball import bounces
 from carom.models.billiard import no_force
 from carom.models.problem import ModelError, Problem, exact_motion_of, straight
@@ -41,6 +42,7 @@ def row_of_balls(*, count=3, e=1.0, spacing=0.0, distance=1.0, speed=1.0, radius
     t1 = 2 * (np.sum(gaps) + spacing) / speed if t1 is None else t1
     collapse = COLLAPSE * spacing if 0 < e < 1 and spacing > 0 else -math.inf
     known = {"name": "row_of_balls", "system": system, "q0": q0, "v0": v0, "t1": float(t1)}
+    known["looks"] = drawn.row(radius)
     with exact_motion_of(**known):
         starts, q, v = _collisions(q0, v0, e, 2 * radius, t1, collapse)
     return Problem(
@@ -110,6 +112,7 @@ def stack(*, count=5, e=0.0, height=0.0, radius=0.5, mass=1.0, g=9.81, t1=None):
         source="closed form, benchmarks P10 and P1",
         accumulation=column.accumulation,
         impact_times=column.impact_times,
+        looks=drawn.column(radius),
     )
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from carom.looks import Disc, Segment
+from carom.models import drawn
 from carom.models.polar import PolarInertia, PolarMass
 from carom.models.problem import ZENO_CUT, ZENO_LISTED, ModelError, Problem, piecewise, straight
 from carom.worlds.system.system import System
@@ -36,6 +38,7 @@ def disc(*, e=0.5, radius=1.0, position=(1.0, 0.0), velocity=(-1.0, 1.0), t1=Non
         t1=chords.t1,
         exact=piecewise(chords.starts, flow, chords.t1),
         source="closed form, benchmarks P5",
+        looks=drawn.point_in_plane(*drawn.ring(radius), size=radius),
         accumulation=chords.accumulation,
         impact_times=chords.impact_times,
     )
@@ -72,6 +75,7 @@ def disc_polar(*, e=0.5, radius=1.0, position=(1.0, 0.0), velocity=(-1.0, 1.0), 
         t1=chords.t1,
         exact=exact,
         source="closed form in Cartesian coordinates, benchmarks P5",
+        looks=drawn.point_in_plane(*drawn.ring(radius), size=radius, polar=True),
         accumulation=chords.accumulation,
         impact_times=chords.impact_times,
     )
@@ -198,6 +202,7 @@ def outside_disc(*, e=1.0, radius=1.0, offset=0.5, distance=3.0, speed=1.0, t1=N
         t1=t1,
         exact=straight(starts, q, v, t1),
         source="closed form, benchmarks P5",
+        looks=drawn.point_in_plane(Disc(0.0, 0.0, radius), size=radius),
         impact_times=starts[1:][starts[1:] <= t1],
     )
 
@@ -232,6 +237,9 @@ def wedge(*, count=3, distance=3.0, offset=0.5, speed=1.0, t1=None):
             _rotate(fold(b + math.pi, k), speed + zero, zero),
         )
 
+    far = 1.2 * distance
+    walls = [Segment(0.0, 0.0, far, 0.0)]
+    walls += [Segment(0.0, 0.0, far * math.cos(a), far * math.sin(a))]
     exact = piecewise(starts, flow, float(t1))
     q0, v0 = exact(0.0)
     return Problem(
@@ -243,6 +251,7 @@ def wedge(*, count=3, distance=3.0, offset=0.5, speed=1.0, t1=None):
         t1=float(t1),
         exact=exact,
         source="closed form by unfolding, benchmarks P5",
+        looks=drawn.point_in_plane(*walls, size=distance),
         impact_times=impacts[impacts <= t1],
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from carom.models import drawn
 from carom.models.ball import floor
 from carom.models.problem import ZENO_CUT, ZENO_LISTED, ModelError, Problem, column, piecewise
 from carom.worlds.system.system import System
@@ -58,6 +59,7 @@ def rocking_block(*, e=0.9, slenderness=0.2, rate=2.0, angle=0.1, t1=None):
         t1=t1,
         exact=piecewise(starts, flow, t1),
         source="closed form of Housner (1963)",
+        looks=drawn.block(a),
         accumulation=rest if e > 0 else None,
         impact_times=times[(times <= t1) & (after >= ZENO_LISTED * e * speed)],
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
+from carom.models import drawn
 from carom.models.events import first_zero
 from carom.models.problem import ZENO_LISTED, ModelError, Problem, column, piecewise
 from carom.worlds.system.system import System
@@ -66,6 +67,7 @@ def cam_and_follower(
         accumulation=accumulation,
         impact_times=impacts,
         period=2 * math.pi / frequency,
+        looks=drawn.follower(amplitude, frequency),
     )
 
 

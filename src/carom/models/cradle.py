@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from carom.models import drawn
 from carom.models.problem import ModelError, Problem, exact_motion_of, piecewise
 from carom.worlds.system.system import System
 
@@ -44,6 +45,7 @@ def newtons_cradle(*, count=5, e=1.0, spacing=0.0, raised=1, amplitude=1.0, freq
     q0 = np.where(np.arange(count) < raised, -float(amplitude), 0.0)
     t1 = 2.1 * period if t1 is None else float(t1)
     known = {"name": "newtons_cradle", "system": system, "q0": q0, "v0": np.zeros(count), "t1": t1}
+    known["looks"] = drawn.cradle(amplitude, spacing)
     with exact_motion_of(**known):
         starts, q, v = _impacts(q0, e, spacing, w, t1)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
+from carom.models import drawn
 from carom.models.ball import floor
 from carom.models.problem import ModelError, Problem, column, exact_motion_of, piecewise
 from carom.worlds.system.system import System
@@ -44,6 +45,7 @@ def stopped_oscillator(*, e=0.8, frequency=1.0, damping=0.05, v0=1.0, t1=None):
         t1=t1,
         exact=piecewise(starts, flow, t1),
         source="closed form, benchmarks P2",
+        looks=drawn.oscillator(v0 / wd, side=-1),
         impact_times=starts[1:] if e > 0 else starts[1:2],
     )
 
@@ -75,7 +77,9 @@ def impact_oscillator(*, e=0.8, frequency=2.5, stop=0.0, periods=1, t1=None):
         return x, -c * w * np.sin(w * s + p) + D * (np.cos(s) - cot * np.sin(s))
 
     period = 2 * math.pi / w
-    with exact_motion_of(name="impact_oscillator", system=system, period=period):
+    known = {"name": "impact_oscillator", "system": system, "period": period}
+    known["looks"] = drawn.oscillator(max(1.0, 4 * abs(c)), stop)
+    with exact_motion_of(**known):
         v, p = _one_impact_orbit(e, w, stop, c, cot, T, flight)
     t1 = 8.25 * T if t1 is None else float(t1)
     first = p % (2 * math.pi) / w  # the first impact after t = 0
@@ -88,8 +92,7 @@ def impact_oscillator(*, e=0.8, frequency=2.5, stop=0.0, periods=1, t1=None):
     exact = piecewise(starts, flow, t1)
     q0, v0 = exact(0.0)
     return Problem(
-        name="impact_oscillator",
-        system=system,
+        **known,
         q0=q0,
         v0=v0,
         t0=0.0,
@@ -97,7 +100,6 @@ def impact_oscillator(*, e=0.8, frequency=2.5, stop=0.0, periods=1, t1=None):
         exact=exact,
         source="closed form of Shaw and Holmes (1983), benchmarks P3",
         impact_times=starts[starts >= 0],
-        period=period,
     )
 
 
@@ -151,6 +153,7 @@ def resonance(*, e=1.0, v0=1.0, t1=None):
         t1=t1,
         exact=piecewise(starts, flow, t1),
         source="closed form, benchmarks P4",
+        looks=drawn.oscillator(float(np.max(speeds)) + 4 / 3, side=-1),
         impact_times=starts[1:],
         period=math.pi,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
+from carom.models import drawn
 from carom.models.billiard import no_force
 from carom.models.problem import ModelError, Problem, column, exact_motion_of, piecewise
 from carom.worlds.system.system import System
@@ -34,6 +35,7 @@ def impact_pair(*, e=0.5, amplitude=1.0, frequency=1.0, clearance=4.0, t1=None):
         )
     system = System(force=no_force, gap=Casing(A, w, clearance / 2), restitution=e)
     known = {"name": "impact_pair", "system": system, "period": 2 * math.pi / w}
+    known["looks"] = drawn.casing(A, w, clearance / 2)
     with exact_motion_of(**known):
         h = pair_phase(e, clearance / A)
         _check_flight(A, clearance, h)

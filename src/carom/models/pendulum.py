@@ -7,6 +7,7 @@ from inspect import signature
 import jax.numpy as jnp
 import numpy as np
 
+from carom.models import drawn
 from carom.models.problem import ModelError, Problem
 from carom.worlds.system.system import System
 
@@ -50,6 +51,7 @@ def double_pendulum(
         exact=found.exact(float(t1)),
         source=source,
         impact_times=found.impact_times,
+        looks=drawn.double_pendulum(arm.l1, arm.l2, arm.wall),
     )
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
+from carom.looks import Segment
+from carom.models import drawn
 from carom.models.problem import ModelError, Problem, straight
 from carom.worlds.system.system import System
 
@@ -53,6 +55,7 @@ def line_polar(
         return to_polar(*cartesian(t), axis=wall_angle)
 
     q0, v0 = to_polar(x, u, wall_angle)
+    foot, along = wall_distance * n, 2 * wall_distance * np.array([-n[1], n[0]])
     return Problem(
         name="line_polar",
         system=system,
@@ -62,6 +65,7 @@ def line_polar(
         t1=float(t1),
         exact=exact,
         source="closed form in Cartesian coordinates, benchmarks P7",
+        looks=drawn.point_in_plane(Segment(*(foot - along), *(foot + along)), polar=True),
         impact_times=starts[1:],
     )
 

@@ -57,6 +57,7 @@ class Problem(Shown):
     impact_times: np.ndarray | None = None  # (k,) in [t0, t1]; the first ones if they accumulate
     reaction: Callable[[np.ndarray], np.ndarray] | None = None  # t (n,) to the gaps' forces (n, p)
     period: float | None = None  # of the forcing
+    looks: Callable | None = None  # (t, q) to shapes, carom.looks
     frequency: float | None = None  # highest natural one: an explicit scheme needs dt < 2/frequency
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import TimeError
+from carom.models import drawn
 from carom.models.ball import Gravity
 from carom.models.problem import ModelError, Problem, column, exact_motion_of, piecewise
 from carom.worlds.system.system import System
@@ -31,6 +32,8 @@ def vibrating_table(*, e=0.5, acceleration=1.2, frequency=10.0, periods=1, g=9.8
     table = Table(acceleration * g / frequency**2, frequency)
     system = System(force=Gravity(g), gap=table, restitution=e)
     known = {"name": "vibrating_table", "system": system, "period": 2 * math.pi / frequency}
+    size = 2 * (g * math.pi * periods / frequency) ** 2 / (2 * g) + 4 * table.amplitude
+    known["looks"] = drawn.ball(size, table.height)
     with exact_motion_of(**known):
         if e > 0:
             starts, flow, impacts, t1 = _periodic(table, e, acceleration, periods, g, t1)
@@ -109,6 +112,9 @@ class Table:
 
     amplitude: float
     frequency: float
+
+    def height(self, t: float) -> float:
+        return self.amplitude * math.sin(self.frequency * t)
 
     def __call__(self, t, q):
         return q - self.amplitude * jnp.sin(self.frequency * t)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from carom.looks import Disc, Segment
 from carom.models.ball import floor
 from carom.models.billiard import no_force
 from carom.models.problem import ModelError, Problem, straight
@@ -29,5 +30,6 @@ def wall(*, e=0.8, q0=1.0, speed=1.0, t1=None):
         t1=t1,
         exact=straight(starts, np.array([[q0], [0.0]]), speed * np.array([[-1.0], [e]]), t1),
         source="closed form, benchmarks P12 and P16",
+        looks=lambda t, q: [Segment(0.0, -q0 / 4, 0.0, q0 / 4), Disc(q[0] + q0 / 40, 0.0, q0 / 40)],
         impact_times=starts[1:][starts[1:] <= t1],
     )

@@ -195,6 +195,17 @@ class Motion(Shown):
 
         animate_solution(self, path, system=system, seconds=seconds)
 
+    def view(self, looks=None):
+        """The motion as a page to look at: shown in a notebook, ``.save("page.html")`` elsewhere.
+
+        ``looks(t, q)`` returns how the mechanism looks, a list of carom.looks.Disc, Segment and
+        Polygon; a model has its own in ``problem.looks``.
+        """
+        from carom.pictures.page import Page
+        from carom.pictures.systems import system_page
+
+        return Page(system_page(self, looks))
+
     def to_xarray(self):
         """The solution as an xarray Dataset with named axes."""
         import xarray
