@@ -330,6 +330,19 @@ def test_certificates_of_other_runs(settled, scheme, e):
     assert carom.certify(sol).ok is not False
 
 
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-6])
+def test_a_pile_that_is_corrected_does_not_boil(settled, tolerance):
+    """What a correction opens would fall shut, be lifted again, and so on."""
+    still = np.zeros((80, 3))
+    pile = carom.spheres.relax(settled.pile.replaced(position=settled.x[-1], velocity=still))
+    pile = pile.replaced(tolerance=tolerance)
+    sol = carom.solve(pile, carom.Moreau(correct=True), t1=0.2, dt=1e-3)
+    energy = sol.energy()
+    assert np.max(energy) <= energy[0] + 3e-3 * 80 * 0.01 * 9.81 * 0.01  # of a weight, a radius up
+    assert energy[-1] < energy[0]
+    assert np.max(sol.overlap) < 1e-2 * 0.01
+
+
 @pytest.mark.parametrize(
     ("clause", "tamper"),
     [

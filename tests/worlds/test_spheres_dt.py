@@ -53,6 +53,12 @@ def test_a_ball_at_rest_does_not_sink(dt):
     np.testing.assert_allclose(sol.x[-1], sol.pile.position, atol=1e-15)
 
 
+def test_moreau_starts_from_the_step_before():
+    """A column of ten takes 39 sweeps from nothing."""
+    sol = carom.solve(carom.spheres.column(10), carom.Moreau(), t1=0.05, dt=1e-3, record=FINAL)
+    assert sol.stats.iterations < 6 * 50
+
+
 @pytest.mark.parametrize("dt", [1e-3, 1e-6])
 def test_an_elastic_bounce_of_paoli_schatzman(dt):
     """One ball between others at rest that it never meets, e = 1: it leaves at its speed."""

@@ -54,6 +54,34 @@ def test_a_stiff_drag_in_a_pile(force, e):
         assert np.max(np.abs(lacks / m)) <= 1e-6 * np.max(np.abs(sol.v[k]))
 
 
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("e", [0.0, 0.5])
+def test_what_lacks_in_a_step_of_paoli_schatzman(power, e):
+    """Small steps and a drag that contracts slowly: the fixed point is found, not its noise."""
+
+    def force(t, x, v):
+        return -5000.0 * v * np.linalg.norm(v, axis=1, keepdims=True) ** power
+
+    rng = np.random.default_rng(0)
+    pile = lattice(
+        (3, 3, 3),
+        0.5,
+        velocity=rng.normal(size=(27, 3)),
+        mass=10.0 ** rng.uniform(-1.0, 1.0, 27),
+        walls=[Box((0, 0, 0), (3, 3, 9))],
+        gravity=(0, 0, -9.81),
+        restitution=e,
+        force=force,
+    )
+    h, m = 1e-5, pile.mass[:, None]
+    sol = carom.solve(pile, carom.PaoliSchatzman(), t1=5e-5, dt=h, record=carom.Record(every=1))
+    for k in range(2, 6):  # the first record is v0, not half a step on
+        middle = 0.5 * (sol.v[k] + sol.v[k - 1])
+        lacks = m * (sol.v[k] - sol.v[k - 1] - h * pile.gravity) - sol.impulse[k]
+        lacks -= h * force(sol.t[k], sol.x[k], middle)
+        assert np.max(np.abs(lacks / m)) <= 1e-6 * np.max(np.abs(sol.v[k]))
+
+
 def test_a_force_that_drives_is_not_found():
     pile = carom.Spheres([[0, 0.0]], 0.5, [[1, 0.0]], force=lambda t, x, v: 5000.0 * v)
     with pytest.raises(errors.ContractionError):

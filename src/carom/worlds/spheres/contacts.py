@@ -35,11 +35,12 @@ class Contacts:
     start: np.ndarray  # (S + 1,) int, where the rows of each slab start
     bodies: int  # spheres, obstacles and the body of the walls
     guess: np.ndarray  # (p,) or (p, m) multipliers of the step before, an impulse [kg m/s]
-    rounding: np.ndarray  # (p,) [m], what a gap may be off by
+    rounding: np.ndarray  # (p,) [m], up to which a gap is closed
     restitution: float
     measure_rate: Any = field(repr=False)  # gives (p,) d gap / dt at fixed positions [m/s]
     memory: Any = field(repr=False)  # the list they are of, and the guess (memory.py)
     sliding: Sliding | None = None  # where there is friction; m is then 4, else 1 (sliding.py)
+    remembered: bool = False  # whether ``memory`` has the multipliers of this step
     _rate: Any = None
 
     @property
@@ -75,8 +76,8 @@ class Contacts:
         return self.law.shift(self.rate, before)
 
     def kept(self, lam: np.ndarray) -> Any:
-        """What the next step starts from: the list, and the multipliers that kept gaps open."""
-        return self.memory
+        """What the next step starts from: the list, and multipliers: those that kept gaps open."""
+        return self.memory if self.remembered else self.remembering(lam).memory
 
     def velocity(self, v: np.ndarray) -> np.ndarray:
         """(p, m) d_t gap + grad gap . v, the relative velocity; negative means approaching."""
@@ -113,7 +114,9 @@ class Contacts:
 
     def remembering(self, lam: np.ndarray) -> "Contacts":
         """The same with these multipliers as the next guess."""
-        return replace(self, guess=lam, memory=self.memory.after(self.i, self.source, lam))
+        lam = lam[:, 0] if lam.ndim > self.guess.ndim else lam
+        memory = self.memory.after(self.i, self.source, lam)
+        return replace(self, guess=lam, memory=memory, remembered=True)
 
     def frictional(self, b: np.ndarray, active) -> tuple[Any, Any, Any, int]:
         """H (6 N, 3 n), w (3 n,), mu (n,) and 3 of the active contacts (carom/fclib.py).

@@ -1,7 +1,7 @@
 """What a run of spheres carries from step to step beside positions and velocities.
 
-The list of near pairs and the last multipliers save time and change nothing but the rounding of
-results; a run that goes on bit for bit needs both.
+The list of near pairs and the last multipliers save time; contacts that pushed are closed to the
+tolerance (``World.contacts``).  A run that goes on bit for bit needs both.
 """
 
 from dataclasses import dataclass, replace
@@ -37,6 +37,15 @@ class Memory:
             columns = [pairs.carried(self.pairs, one.copy()) for one in self.pair.T]
             guess = np.stack(columns, axis=1)
         return Memory(pairs, guess, self.wall, self.rebuilds + 1)
+
+    def blank(self) -> "Memory":
+        """Without a guess."""
+        return replace(self, pair=np.zeros_like(self.pair), wall=np.zeros_like(self.wall))
+
+    def kept_through(self, other: "Memory") -> "Memory":
+        """These guesses, with the list of another, that came of this one."""
+        made = self if other.pairs is self.pairs else self.with_list(other.pairs)
+        return replace(made, rebuilds=other.rebuilds)
 
     def guess(self, i, source) -> np.ndarray:
         """(p,) or (p, 4) of rows: of body i with wall -1 - source, or of a place in the list."""

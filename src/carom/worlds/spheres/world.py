@@ -136,8 +136,16 @@ class World(Moved):
         return np.full(count, self.pile.restitution)
 
     def contacts(self, t, q, memory=None) -> Contacts:
-        """The gaps that are closed at (t, q), to rounding."""
-        return self._contacts(t, q, np.zeros(self.N), memory)
+        """The gaps that are closed at (t, q): to rounding, or to the tolerance if they pushed.
+
+        What rests rests to the tolerance to which it is held: a contact that opens by so little
+        would else fall shut, in a step of its own, and a pile never come to rest.
+        """
+        reach = np.full(self.N, 0.0 if memory is None else self._length())
+        found = self._contacts(t, q, reach, memory)
+        held = np.where(self._normal(found) > 0.0, self._length(), 0.0)
+        found.rounding = np.maximum(found.rounding, held)
+        return found if memory is None else found.chosen(found.closed())
 
     def project(self, metric, target, contacts, b, active=None) -> Projection:
         """Project ``target`` onto {x : grad gap . x + b >= 0}, active rows only."""
@@ -213,9 +221,9 @@ class World(Moved):
     ) -> Nearest:
         """The point x of K = {gaps >= 0} nearest to W.
 
-        W is projected onto K linearised at the last x, until x is on K and moves no more; with
-        ``tolerance=None`` until x is on K.  With ``leaving``, a displacement, a gap that it opens
-        may still be closed by as much.
+        W is projected onto K linearised at the last x, until x is on K and nearest; with
+        ``tolerance=None`` until x is on K.  With ``leaving``, a displacement, likewise, and a gap
+        that it opens may still be closed by as much.
         """
 
         def seen(x, near, memory):
@@ -225,18 +233,18 @@ class World(Moved):
             return contacts
 
         given, W = W, self._pulled(W, self.dt / (1.0 + self.pile.restitution))
-        shift, turns, residual = np.zeros_like(W), 0, 0.0
-        contacts, status = seen(W, np.zeros(self.N), memory), Status.ok
-        memory = contacts.memory
-        lam = np.zeros(len(contacts.gap))
+        shift, turns, residual, status = np.zeros_like(W), 0, 0.0, Status.ok
         reach = np.full(self.N, _SLACK_RADII * self.pile.smallest)
-        relative = self._relative() if tolerance is not None else _NEVER_MIND
+        # a correction is no impulse: nothing is guessed, and the guess of velocities goes on
+        guessed = None if leaving is None else memory
+        contacts = pushed = seen(W, reach, memory if guessed is None else guessed.blank())
+        lam = np.zeros(len(contacts.gap))
+        exact = tolerance is not None and leaving is None
+        relative = self._relative() if exact else _NEVER_MIND
         while np.any(contacts.gap < 0.0) if turns == 0 else residual > self.pile.tolerance:
-            contacts = seen(W + shift, reach, memory)
             guess = replace(contacts, guess=self.dt * contacts.guess)
             y = self._project(-shift, guess, contacts.gap, None, self._length(), relative)
-            contacts = contacts.remembering(y.multipliers / self.dt)
-            memory = contacts.memory
+            pushed = contacts.remembering(y.multipliers / self.dt)
             turns, status, lam, change = turns + 1, y.status, y.multipliers, _lengths(y.point)
             if status is Status.ok and (
                 turns >= iterations or 3.0 * np.max(change) > self._room(t)
@@ -244,33 +252,55 @@ class World(Moved):
                 status = Status.unconverged
             if status is not Status.ok:
                 break
-            shift = shift + y.point
-            left = seen(W + shift, np.zeros(self.N), memory)
-            memory = left.memory
-            residual = self._off(left, W, shift, change * (tolerance is not None), relative)
-            if np.any(change > reach):  # what came into reach on the way is seen in the next turn
-                reach, residual = np.where(change > reach, 1.5 * change, reach), np.inf
+            shift, short = shift + y.point, change > reach
+            reach = np.where(short, 1.5 * change, reach)
+            contacts = seen(W + shift, reach, pushed.memory)
+            residual = self._off(contacts, W, shift, relative, exact)
+            if np.any(short):  # what came into reach on the way is seen in the next turn
+                residual = np.inf
         self._reached(W + shift)
         shift = shift if self.pull is None else W + shift - given
-        contacts = replace(contacts, memory=memory)
+        memory = contacts.memory if guessed is None else guessed.kept_through(contacts.memory)
+        contacts = replace(pushed, memory=memory, remembered=True)
         return Nearest(shift, lam, residual, turns, status, contacts)
 
-    def _off(self, contacts, W, shift, change, relative) -> float:
-        """How far these gaps at W + shift are from open, and it from standing still.
+    def _normal(self, contacts):
+        """(p,) the guess, of normals."""
+        return contacts.guess if contacts.guess.ndim == 1 else contacts.guess[:, 0]
 
-        1 tolerance where all that is allowed is used, as in kernels/numba/projection.py, (4).
+    def _off(self, contacts, W, shift, relative, nearest) -> float:
+        """How far x = W + shift is from the point of K nearest to W; the contacts are those at x.
+
+        With their multipliers lam >= 0 that point has, for each row and for each body,
+
+            min(gap_k, A_kk lam_k) = 0,        shift = M^-1 G(x)^T lam                        (1)
+
+        Without ``nearest`` gaps alone count.  1 tolerance where all that is allowed is used, as in
+        kernels/numba/projection.py, (4).
         """
-        moved = _lengths(shift)
+        from carom.kernels.numba import projection
+
+        c, moved, inverse = contacts, _lengths(shift), self._inverse_mass_now()
         wanted = relative * np.maximum(moved, _ELSEWHERE * np.max(moved))
         rounding = _ROUNDING * (np.max(np.abs(W), axis=1) + self.pile.smallest)
         own = np.minimum(wanted, (1 + _CURVED) * self._length()) + rounding
-        wide = np.append(own, np.zeros(contacts.bodies - self.N))
-        allowed = np.maximum(wide[contacts.i], wide[contacts.j])
-        overlap = np.max(-contacts.gap / allowed, initial=0.0)
-        return self.pile.tolerance * max(overlap, np.max(change / own, initial=0.0))
+        wide = np.append(own, np.zeros(c.bodies - self.N))
+        allowed = np.maximum(wide[c.i], wide[c.j])
+        if not nearest:
+            return self.pile.tolerance * np.max(-c.gap / allowed, initial=0.0)
+        lam = self.dt * self._normal(c)
+        R = np.abs(np.minimum(c.gap, (inverse[c.i] + inverse[c.j]) * lam))
+        push = np.zeros((c.bodies, 3))
+        projection.push(c.start, c.i, c.j, c.normal, inverse, lam, push)
+        lacks = _lengths(push[: self.N] - shift)
+        for body in (c.i, c.j):  # a body that is squeezed moves with those that squeeze it
+            np.maximum.at(wide, body, allowed)
+        return self.pile.tolerance * max(
+            np.max(R / allowed, initial=0.0), np.max(lacks / wide[: self.N], initial=0.0)
+        )
 
     def fixed_point(self, phi, guess, *, iterate, newton, noise=None, memory=None) -> Solved:
-        """Solve x = phi(x).point by repetition, until changes are below the tolerance or noise.
+        """Solve x = phi(x).point by repetition, until changes are below the tolerance, or rounding.
 
         With a memory, x = phi(x, memory).point: that which the turn before left.
         """
@@ -278,13 +308,17 @@ class World(Moved):
         newton = newton and not self.pile.spins  # what holds it back is made for (N, 3)
         value, contraction, last, turns = phi(guess), 0.0, np.inf, 0
         change = 0.0
+
+        def rounding(found):  # the residual of a projection is no noise: a guess repeats it
+            return noise(replace(found, residual=0.0)) if noise else 0.0
+
         x = guess
         while iterate and value.status is Status.ok:
             distance = _fastest(value.point - x)
             if turns > 0:
                 contraction = max(contraction, distance / last) if last > 0.0 else contraction
             change = distance / max(_fastest(value.point) + _fastest(x), 1e-300)
-            if change <= 0.1 * self.pile.tolerance or (noise and distance <= noise(value)):
+            if change <= 0.1 * self.pile.tolerance or distance <= rounding(value):
                 break
             if (contraction >= 1.0 or turns >= 400) and newton:
                 return self._held_back(phi, guess, turns)  # implicit.py
