@@ -76,8 +76,13 @@ class Contacts:
         return self.law.shift(self.rate, before)
 
     def kept(self, lam: np.ndarray) -> Any:
-        """What the next step starts from: the list, and multipliers: those that kept gaps open."""
-        return self.memory if self.remembered else self.remembering(lam).memory
+        """What the next step starts from: the list, and multipliers: those that kept gaps open.
+
+        With friction lam is no guess but under Maury: what it is off by would be off in each step.
+        """
+        if self.remembered or self.sliding is not None:
+            return self.memory
+        return self.remembering(lam).memory
 
     def velocity(self, v: np.ndarray) -> np.ndarray:
         """(p, m) d_t gap + grad gap . v, the relative velocity; negative means approaching."""
