@@ -80,7 +80,7 @@ class Contacts:
 
         With friction lam is no guess but under Maury: what it is off by would be off in each step.
         """
-        if self.remembered or self.sliding is not None:
+        if self.remembered or (self.sliding is not None and self.sliding.mu > 0.0):
             return self.memory
         return self.remembering(lam).memory
 
