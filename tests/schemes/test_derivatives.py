@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import carom
+import random_derivatives
 from carom.errors import DerivativeError
+from random_families import FAMILIES
 
 SCHEME = carom.EventDriven()
 
@@ -246,3 +248,15 @@ def test_no_gap_no_refusal():
         return carom.solve(system, carom.Moreau(), [0.0], jnp.stack([v0]), t1=2.0, dt=0.1).q[-1, 0]
 
     np.testing.assert_allclose(jax.grad(place)(1.0), 2.0, rtol=1e-12)
+
+
+@pytest.mark.slow  # to compile
+@pytest.mark.parametrize(
+    "family", [f for f in FAMILIES if f.name != "compliant stops"], ids=lambda f: f.name
+)
+def test_random_systems(family):
+    """tests/random_derivatives.py: along a random direction of all parameters, jumps' times too."""
+    found = random_derivatives.compared(family, 40, 3)
+    assert found["faults"] == []
+    assert found["compared"] >= 20
+    assert found["NaN"] <= 2

@@ -10,9 +10,10 @@ from jax import Array
 
 from carom.contracts import Equations
 from carom.derivatives import no_derivative_where
-from carom.projection.metric import product, solve_dense
+from carom.projection.metric import product
 from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, Pieces, dense
 from carom.schemes.linearly_implicit import LinearlyImplicit
+from carom.schemes.resting import equal, independent, reaction, stilled
 from carom.schemes.runge_kutta import RungeKutta
 from carom.schemes.scheme import Report, Scheme, State, number, rebound
 from carom.status import Status, failing, first_failure
@@ -176,8 +177,8 @@ class EventDriven(Scheme):
 
     def _turn(self, world, method, s, t1):
         """One step of the method: accepted, ended by an event, or shortened."""
-        stop, until = self._next_stop(s.t, t1)
-        flow = _Flow(world, s.mode, until, s.q.shape[0])
+        stop, window = self._next_stop(s.t, t1)
+        flow = _Flow(world, s.mode, window, s.q.shape[0])
         y = jnp.concatenate([s.q, s.v, s.push])
         longest = jnp.inf if self.max_step is None else self.max_step
         wanted = jnp.minimum(jnp.minimum(s.h, s.cut), longest)
@@ -234,14 +235,17 @@ class EventDriven(Scheme):
         return self._seen(flow, s, path, ends[-1], t_end, h, tiny), error, good
 
     def _next_stop(self, t, t1):
-        """The end of the step that no step may pass, and the last time that is before it."""
+        """What no step may pass, and the times between the jumps, off them by their rounding."""
         if self.jumps is None:
-            return t1, jnp.inf
+            return t1, (-jnp.inf, jnp.inf)
         now = jax.lax.stop_gradient(t)
-        jump = jnp.min(jnp.where(self.jumps > now, self.jumps, jnp.inf), initial=jnp.inf)
-        fixed = jax.lax.stop_gradient(jump)  # the number before it moves with it
-        back = jnp.where(fixed < jnp.inf, jnp.nextafter(fixed, -jnp.inf) - fixed, 0.0)
-        return jnp.minimum(jump, t1), jump + back
+        found = []
+        for side, far in ((self.jumps <= now, -jnp.inf), (self.jumps > now, jnp.inf)):
+            nearest = jnp.argmax(jnp.where(side, -jnp.sign(far) * self.jumps, -jnp.inf))
+            found.append(jnp.where(jnp.any(side), self.jumps[nearest], far))
+        before, jump = found
+        off = [64.0 * _EPS * jnp.where(jnp.abs(x) < jnp.inf, jnp.abs(x), 0.0) for x in found]
+        return jnp.minimum(jump, t1), (before + off[0], jump - off[1])
 
     def _seen(self, flow, s, path, y, t, h, tiny):
         """What the functions (2) do in a step that ends at (t, y)."""
@@ -317,7 +321,7 @@ class EventDriven(Scheme):
         reach = _SAME * (_size(contacts, q) + jnp.abs(s.h * w))
         closed = s.mode | (contacts.gap <= jnp.maximum(reach, 0.1 * self.atol))
         hit = closed & ~s.mode & (w < -_SAME * _speed(contacts, v))
-        both = world.contacts(jnp.minimum(t + shift, flow.until), q)
+        both = world.contacts(flow.at(t + shift), q)
         struck = rebound(world, metric, both, v, closed)
         v1 = jnp.where(jnp.any(hit), struck.point, v)
         blow = jnp.where(jnp.any(hit), struck.multipliers[:, 0], 0.0)
@@ -329,10 +333,10 @@ class EventDriven(Scheme):
         # beside the contacts that last: a ball may bounce on one that rests
         sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1))  # v1 may be the small difference of two
         still = jnp.abs(w1) <= _SAME * _speed(contacts, sizes)
-        lasting = _independent(metric, contacts.rows, _pressing(flow, t, q, v1, closed & still))
+        lasting = independent(metric, contacts.rows, _pressing(flow, t, q, v1, closed & still))
 
         def bent(v, mode):
-            a = _Flow(world, mode, flow.until, flow.d).acceleration(t, q, v)
+            a = _Flow(world, mode, flow.window, flow.d).acceleration(t, q, v)
             return _second(flow, t, q, v, a)
 
         a0, a = jax.vmap(bent)(
@@ -352,7 +356,7 @@ class EventDriven(Scheme):
         crowd = jnp.where(late, 0, s.crowd + jnp.any(hit))
         crowded = crowd >= _CROWD
         resting = closed & (spent | crowded | still)
-        v2 = _still(metric, contacts, v1, _independent(metric, contacts.rows, resting))
+        v2 = stilled(metric, contacts, v1, independent(metric, contacts.rows, resting))
 
         mode = _pressing(flow, t, q, v2, resting)
         several = jnp.any(hit) & (jnp.sum(closed & ~s.mode) > 1)
@@ -365,7 +369,7 @@ class EventDriven(Scheme):
         )
         table, count = _logged(s, t + shift, w, w1, blow)
         # back to the time of the step, which does not move with the parameters
-        after = _Flow(world, mode, flow.until, flow.d)
+        after = _Flow(world, mode, flow.window, flow.d)
         y = method.step(after.rate, t, jnp.concatenate([q, v2, push + blow]), -shift)[0]
         q, v2, push = flow.split(y)
         status = first_failure(failing(~jnp.all(jnp.isfinite(v2)), Status.nonfinite), struck.status)
@@ -458,20 +462,23 @@ class _Flow(eqx.Module):
 
     world: Any
     mode: Array
-    until: Any  # () times after this are taken as this: the next jump is not looked at
+    window: Any  # times are taken to lie in it: between the jumps, none of which is looked at
     d: int
 
     def split(self, y):
         return y[: self.d], y[self.d : 2 * self.d], y[2 * self.d :]
 
+    def at(self, t):
+        return jnp.clip(t, *self.window)
+
     def gaps(self, t, q):
-        return self.world.gaps(jnp.minimum(t, self.until), q)
+        return self.world.gaps(self.at(t), q)
 
     def normals(self, t, q):
-        return self.world.normals(jnp.minimum(t, self.until), q)
+        return self.world.normals(self.at(t), q)
 
     def forces(self, t, q, v):
-        return self.world.forces(jnp.minimum(t, self.until), q, v)
+        return self.world.forces(self.at(t), q, v)
 
     def metric(self, q):
         return self.world.metric(q)
@@ -491,8 +498,8 @@ class _Flow(eqx.Module):
         metric = self.metric(q)
         free = metric.solve(self.forces(t, q, v))
         rows = self.normals(t, q).rows
-        lam = -_equal(metric, rows, _second(self, t, q, v, free), self.mode)
-        return free + _push(metric, rows, lam), lam
+        lam = -equal(metric, rows, _second(self, t, q, v, free), self.mode)
+        return free + reaction(metric, rows, lam), lam
 
 
 def _reached(flow, method, t, y, h, seen, turns):
@@ -532,48 +539,11 @@ def _speed(contacts, v):
     return product(jnp.abs(contacts.rows), jnp.abs(v)) + jnp.abs(contacts.rate)
 
 
-def _push(metric, rows, lam):
-    """M^-1 G^T lam."""
-    return metric.lift(product(metric.whiten(rows).T, lam))
-
-
-def _equal(metric, rows, value, mask):
-    """x with (G M^-1 G^T x)_i = value_i on the mask, and x_i = 0 elsewhere."""
-    N = metric.whiten(rows)
-    both = mask[:, None] & mask[None, :]
-    A = jnp.where(both, jnp.sum(N[:, None, :] * N[None, :, :], axis=-1), jnp.eye(len(mask)))
-    return solve_dense(A, jnp.where(mask, value, 0.0))
-
-
-def _independent(metric, rows, mask):
-    """(p,) the part of the mask whose rows are linearly independent, the first of them kept."""
-    N = metric.whiten(jax.lax.stop_gradient(rows))
-
-    def turn(i, loop):
-        basis, kept = loop
-        rest = N[i] - product(basis.T, product(basis, N[i]))
-        length = jnp.sqrt(jnp.sum(rest * rest))
-        new = mask[i] & (length > 1e-8 * jnp.sqrt(jnp.sum(N[i] * N[i])))
-        row = jnp.where(new, rest / jnp.where(new, length, 1.0), 0.0)
-        return basis.at[i].set(row), kept.at[i].set(new)
-
-    if len(mask) < 2:
-        return mask
-    start = (jnp.zeros_like(N), jnp.zeros_like(mask))
-    return jax.lax.fori_loop(0, len(mask), turn, start)[1]
-
-
-def _still(metric, contacts, v, mask):
-    """v with the normal velocities of the mask taken out."""
-    w = contacts.velocity(v)
-    return v - _push(metric, contacts.rows, _equal(metric, contacts.rows, w, mask))
-
-
 def _back_on(world, t, q, v, mode):
     """Undo the drift of a lasting contact: g = 0 and d g/dt = 0 on A."""
     metric, contacts = world.metric(q), world.normals(t, q)
-    q = q - _push(metric, contacts.rows, _equal(metric, contacts.rows, contacts.gap, mode))
-    return q, _still(metric, world.normals(t, q), v, mode)
+    q = q - reaction(metric, contacts.rows, equal(metric, contacts.rows, contacts.gap, mode))
+    return q, stilled(metric, world.normals(t, q), v, mode)
 
 
 def _pressing(world, t, q, v, resting):

@@ -1,0 +1,43 @@
+"""Contacts at rest: the reactions that hold them, and which of them are enough."""
+
+import jax
+import jax.numpy as jnp
+
+from carom.projection.metric import product, solve_dense
+
+
+def reaction(metric, rows, lam):
+    """M^-1 G^T lam."""
+    return metric.lift(product(metric.whiten(rows).T, lam))
+
+
+def equal(metric, rows, value, mask):
+    """x with (G M^-1 G^T x)_i = value_i on the mask, and x_i = 0 elsewhere."""
+    N = metric.whiten(rows)
+    both = mask[:, None] & mask[None, :]
+    A = jnp.where(both, jnp.sum(N[:, None, :] * N[None, :, :], axis=-1), jnp.eye(len(mask)))
+    return solve_dense(A, jnp.where(mask, value, 0.0))
+
+
+def independent(metric, rows, mask):
+    """(p,) the part of the mask whose rows are linearly independent, the first of them kept."""
+    N = metric.whiten(jax.lax.stop_gradient(rows))
+
+    def turn(i, loop):
+        basis, kept = loop
+        rest = N[i] - product(basis.T, product(basis, N[i]))
+        length = jnp.sqrt(jnp.sum(rest * rest))
+        new = mask[i] & (length > 1e-8 * jnp.sqrt(jnp.sum(N[i] * N[i])))
+        row = jnp.where(new, rest / jnp.where(new, length, 1.0), 0.0)
+        return basis.at[i].set(row), kept.at[i].set(new)
+
+    if len(mask) < 2:
+        return mask
+    start = (jnp.zeros_like(N), jnp.zeros_like(mask))
+    return jax.lax.fori_loop(0, len(mask), turn, start)[1]
+
+
+def stilled(metric, contacts, v, mask):
+    """v with the normal velocities of the mask taken out."""
+    w = contacts.velocity(v)
+    return v - reaction(metric, contacts.rows, equal(metric, contacts.rows, w, mask))
