@@ -11,21 +11,25 @@ size of the motion (its largest distance from its mean), both as in docs/certifi
 
 import sys
 from collections import Counter
+from itertools import chain
+from types import SimpleNamespace
 
+import equinox as eqx
 import numpy as np
 
 import carom
+from blocks import drawn
 from carom.certificates.certificate import Verdict
 from carom.certificates.certify import certify, certify_arrays
 from carom.certificates.measured import Measured, Options
-from certified import ACCEPTED, schemes_for, solved
+from certified import ACCEPTED, SCHEMES, schemes_for, solved
 
 GOOD, BAD = 0.05, 0.3
 STEPS = (3, 11, 41, 149, 557, 2003)  # from absurd to fine
 MODELS = (
     "ball", "ball e=0", "stopped oscillator", "impact oscillator", "resonance", "disc", "disc e=0",
     "outside disc", "wedge", "lift-off", "line polar", "table", "table e=0", "row", "stack dropped",
-    "wall", "cam",
+    "wall", "cam", "friction",
 )  # fmt: skip
 
 
@@ -34,9 +38,9 @@ class Row:
 
     def __init__(self, problem, title, how, motion, certificate, tampered=False):
         self.title, self.how, self.certificate = title, how, certificate
-        t, q, v, impulse = (np.asarray(x, float) for x in motion)
-        none = np.zeros((len(t), 0))  # no friction, no joints
-        m = Measured(problem.system, (t, q, v, impulse, none), Options("", None, None, 1e-12))
+        t, q, v, impulse, *friction = (np.asarray(x, float) for x in motion)
+        beside = friction[0] if friction else np.zeros((len(t), 0))
+        m = Measured(problem.system, (t, q, v, impulse, beside), Options("", None, None, 1e-12))
         exact = problem.exact(np.clip(t, problem.t0, problem.t1))[0]
         with np.errstate(all="ignore"):
             off = np.max(m.norm.velocity(q - exact)) / m.length
@@ -87,6 +91,27 @@ def tampered(problem, title, how, motion):
         )
 
 
+def with_friction(count=30, seed=0, steps=(3, 11, 41, 149, 557)):
+    """Blocks drawn at random, by both schemes that know friction; every third with too little."""
+    rng = np.random.default_rng(seed)
+    for k in range(count):
+        problem = drawn(rng)
+        for name in ("Moreau", "Maury"):
+            for n in steps:
+                sol = solved(problem, SCHEMES[name], n)
+                motion = sol.t, sol.q, sol.v, sol.impulse, sol.friction
+                found = certify(sol, q0=problem.q0, v0=problem.v0)
+                yield Row(problem, problem.name, f"{name}, {n} steps", motion, found)
+            other = problem.system.friction * 0.6
+            less = eqx.tree_at(lambda s: s.friction, problem.system, other)
+            sol = solved(SimpleNamespace(**{**vars(problem), "system": less}), SCHEMES[name], 557)
+            slides = (np.abs(sol.friction[:, 0]) > 0.0) & (np.abs(sol.v[:, 0]) > 1e-3)
+            if k % 3 == 0 and np.any(slides):  # what sticks all the time may do with less
+                motion = sol.t, sol.q, sol.v, sol.impulse, sol.friction
+                found = certify_arrays(problem.system, *motion[:4], friction=motion[4])
+                yield Row(problem, problem.name, f"{name}, 557, 0.6 mu", motion, found, True)
+
+
 def matrix(rows):
     """Counts by truth and verdict."""
     return {
@@ -109,10 +134,10 @@ def understated(rows):
 
 def main(titles):
     rows = []
-    for title in titles:
-        for row in runs(title):
-            rows.append(row)
-            print(row, flush=True)
+    friction = with_friction() if "friction" in titles else ()
+    for row in chain(*(runs(title) for title in titles if title != "friction"), friction):
+        rows.append(row)
+        print(row, flush=True)
     print(f"\n{len(rows)} runs")
     print(f"{'':10s}" + "".join(f"{a:>22s}" for a in Verdict))
     for truth, counts in matrix(rows).items():

@@ -7,67 +7,9 @@ import numpy as np
 import pytest
 
 import carom
+from blocks import G, Push, block, bouncing, sliding
 from carom.certificates.certify import certify, certify_arrays
 from certified import failed
-
-G = 9.81
-
-
-class Push(eqx.Module):
-    """A constant force: one program for every slope."""
-
-    size: jax.Array
-
-    def __call__(self, t, q, v):
-        return self.size
-
-
-def _height(t, q):
-    return q[1]
-
-
-def _along(t, q, v):
-    return v[0]
-
-
-def block(slope=0.0, mu=0.3, e=0.0, push=0.0):
-    """q = (downhill, off the slope)."""
-    size = jnp.array([G * np.sin(slope) + push, -G * np.cos(slope)])
-    return carom.System(
-        force=Push(size), gap=_height, slip=_along, friction=jnp.array(mu), restitution=jnp.array(e)
-    )
-
-
-def sliding(slope, mu, v0):
-    """Downhill from v0 > 0, until it stops for ever or does not stop."""
-
-    def q(t):
-        a = G * (np.sin(slope) - mu * np.cos(slope))
-        if v0 == 0.0 and a <= 0.0:
-            return np.zeros((len(t), 2))
-        t = t if a >= 0.0 else np.minimum(t, -v0 / a)
-        return np.stack([v0 * t + 0.5 * a * t**2, 0.0 * t], axis=1)
-
-    return q
-
-
-def bouncing(mu, e, vx, height):
-    """From rest at ``height``: each impact takes mu (1 + e) |w| of the speed along the floor."""
-
-    def q(t):
-        found, start, x, y, v, w = np.zeros((len(t), 2)), 0.0, 0.0, height, vx, 0.0
-        while start < t[-1]:
-            since = t - start
-            now = since >= 0.0
-            found[now, 0] = x + v * since[now]
-            found[now, 1] = y + w * since[now] - 0.5 * G * since[now] ** 2
-            flight = (w + np.sqrt(w**2 + 2 * G * y)) / G
-            x, y, start, hit = x + v * flight, 0.0, start + flight, G * flight - w
-            v, w = np.sign(v) * max(0.0, abs(v) - mu * (1 + e) * hit), e * hit
-        return found
-
-    return q
-
 
 GOOD = {
     "slides": (block(0.5, 0.3), [0.0, 0.0], [0.0, 0.0], 1.0, sliding(0.5, 0.3, 0.0)),

@@ -16,9 +16,9 @@ def ball(e):
 
 
 def test_a_thousand_bounces_that_lose_all_energy():
-    sol = carom.solve(ball(1.0), carom.Maury(), [1.0], [0.0], t1=903.0, dt=0.03)
+    sol = carom.solve(ball(1.0), carom.Maury(), [1.0], [0.0], t1=903.0, dt=0.05)
     energy = 0.5 * sol.v[:, 0] ** 2 + 9.81 * sol.q[:, 0]
-    assert np.max(energy[-100:]) < 1e-3 * energy[0]
+    assert energy[len(energy) // 2] < 1e-20 * energy[0]
     assert certify(sol).verdict is Verdict.COARSE
 
 
@@ -82,8 +82,8 @@ def test_galperins_billiard():
         mass=[1.0, 1e4],
         restitution=1.0,
     )
-    for dt in (0.1, 2.0):
-        sol = carom.solve(system, carom.EventDriven(), [1.0, 1.1], [0.0, -1.0], t1=4.0, dt=dt)
+    for dt in (0.1, 8.0):
+        sol = carom.solve(system, carom.EventDriven(), [1.0, 1.1], [0.0, -1.0], t1=8.0, dt=dt)
         assert len(sol.impacts) == 314
         found = certify(sol)
         assert found.ok, str(found)

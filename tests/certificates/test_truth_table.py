@@ -22,7 +22,9 @@ def test_a_slice_of_the_truth_table(title, schemes):
 
 @pytest.mark.slow
 def test_the_whole_truth_table():
-    rows = [row for title in truth_table.MODELS for row in truth_table.runs(title)]
+    titles = [title for title in truth_table.MODELS if title != "friction"]
+    rows = [row for title in titles for row in truth_table.runs(title)]
+    rows += truth_table.with_friction()
     assert len(rows) >= 500
     assert not truth_table.wrong(rows), "\n".join(map(str, truth_table.wrong(rows)))
 
