@@ -91,3 +91,42 @@ def conforming_scheme(scheme, world, t, q, v, dt):
         np.testing.assert_array_equal(a, b)
     p, m = np.shape(world.contacts(t, q).rate)
     assert np.shape(report.impulse) == np.shape(report.before) == np.shape(report.after) == (p, m)
+
+
+def conforming_format(kind, system, given, path):
+    """A file holds a run as memory does, and goes on from where it stands, and nowhere else."""
+    import carom
+
+    assert isinstance(kind, contracts.Format)
+    world = system.world(0.0, 1.0, 1e-3)
+    assert kind.holds(world)
+    kept = carom.solve(system, carom.Moreau(), **given, record=carom.Record(every=3))
+    made = carom.solve(system, carom.Moreau(), **given, record=carom.Record(path, every=3))
+    found = kind.load(path)
+    for sol in (made, found):
+        for name in ("t", "q", "v"):
+            np.testing.assert_array_equal(getattr(sol, name), getattr(kept, name))
+    again = carom.Record(path, every=3, resume=True)  # it has ended: nothing is left to do
+    carom.solve(system, carom.Moreau(), **given, record=again)
+    np.testing.assert_array_equal(kind.load(path).q, kept.q)
+
+
+def conforming_wall(wall, t=0.0, seed=0):
+    """Pieces that the kernels know, whose unit normal is minus the gradient of the distance."""
+    from carom.kernels.numba.rows import _to_wall
+
+    assert isinstance(wall, contracts.Wall)
+    rng, h = np.random.default_rng(seed), 1e-6
+    for kind, data in wall.pieces(t):
+        assert kind in (0, 1, 2, 3)
+        assert data.shape == (10,)
+        assert np.all(np.isfinite(data))
+        for x in rng.normal(size=(5, 3)):
+            _, *n = _to_wall(kind, data, *x)
+            slope = [
+                (_to_wall(kind, data, *(x + h * e))[0] - _to_wall(kind, data, *(x - h * e))[0])
+                / (2.0 * h)
+                for e in np.eye(3)
+            ]
+            np.testing.assert_allclose(slope, -np.array(n), atol=1e-6)
+            np.testing.assert_allclose(np.linalg.norm(n), 1.0, atol=1e-12)

@@ -82,6 +82,17 @@ class Contacts(Protocol):
 
 
 @runtime_checkable
+class Wall(Protocol):
+    """What bounds spheres: a dataclass whose arguments may be functions of t (spheres/walls.py)."""
+
+    velocity: Any  # (d,) [m/s] of its surface; None: of its own motion
+
+    def pieces(self, t: float) -> list:
+        """``described(kind, ...)`` for each piece, of the kinds that the kernels know."""
+        ...
+
+
+@runtime_checkable
 class Model(Protocol):
     """What ``solve`` is given: a world, or what makes the world of one run (worlds/world.py)."""
 

@@ -130,3 +130,27 @@ def test_the_contract():
 def test_every_public_name_is_documented():
     for name in carom.__all__:
         assert (getattr(carom, name).__doc__ or "").strip(), name
+
+
+def test_private_names_of_jax_in_one_place():
+    """And there they say what they should."""
+    from pathlib import Path
+
+    import jax
+
+    from carom import _jax
+
+    root = Path(carom.__file__).parent
+    private = ("jax._src", "BatchTracer")
+    found = {p.name for p in root.rglob("*.py") if any(name in p.read_text() for name in private)}
+    assert found == {"_jax.py"}
+    seen = {}
+
+    def look(name, x):
+        seen[name] = _jax.nothing_traced(), _jax.is_batched(x)
+        return x
+
+    look("plain", 1.0)
+    jax.jit(lambda x: look("jit", x))(1.0)
+    jax.vmap(lambda x: look("vmap", x))(jax.numpy.ones(2))
+    assert seen == {"plain": (True, False), "jit": (False, False), "vmap": (False, True)}

@@ -11,15 +11,25 @@ import hashlib
 import os
 import struct
 import zlib
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from carom.errors import CaromError, RecordError
+from carom.results.impacts import COLUMNS
 
 _SLOT = struct.Struct("<8sqqI")  # mark, piece, length, checksum
 _MARK = b"carom ck"
 SLOT_HEAD = _SLOT.size
 _LOST = 1000  # sizes: a file that says it was larger is damaged, not cut off
+
+
+class Piece(NamedTuple):
+    """Some records of a run, and the rows of the table of impacts that no further step changes."""
+
+    at: np.ndarray  # (n,) where they lie, in steps from the start of the run
+    rows: dict[str, Any]  # (n, ...) by the name of the field
+    impacts: np.ndarray = np.zeros(0, COLUMNS)
 
 
 class said:

@@ -14,9 +14,11 @@ A record is written as soon as it is made, and counted last (growing.py): a run 
 leaves a file with all records before, and memory does not grow with their number.
 """
 
+import contextlib
 import json
 import os
 import zlib
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -24,9 +26,12 @@ import numpy as np
 
 from carom.dump import arrays_of
 from carom.errors import RecordError
+from carom.fields import SPHERES, axes_of
 from carom.io.growing import Column, GrowingFile, create
+from carom.io.pile import load_pile, save_pile
 from carom.io.recording import (
     SLOT_HEAD,
+    Piece,
     check_same,
     check_version,
     hashes,
@@ -38,7 +43,6 @@ from carom.io.recording import (
 )
 from carom.schemes.named import scheme_of_text
 from carom.status import NAMES, Status, name_of
-from carom.worlds.spheres import walls as wall_kinds
 from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.neighbours import Cell
 from carom.worlds.spheres.solution import (
@@ -182,6 +186,50 @@ class Recording:
         self.file.close()
 
 
+class _Saved:
+    """A motion that is there already, as a course that hands out its records (contracts.Course)."""
+
+    def __init__(self, sol: SpheresSolution):
+        self.sol, self.at, self.total = sol, np.arange(len(sol)), len(sol)
+        self.world, self.scheme, self.status = (
+            SimpleNamespace(pile=sol.pile),
+            sol.scheme,
+            sol.status,
+        )
+        self.stats, self.step, self.error = vars(sol.stats), sol.stats.steps, sol.error
+        self.state = b"" if sol.end is None else sol.end.state
+        self.room = len(self.state)
+
+    def settings(self) -> dict[str, Any]:
+        """What the file says of it."""
+        sol, end, steps = self.sol, self.sol.end, self.sol.stats.steps
+        t0, first = (sol.pile.start, 0) if end is None else (end.t0, end.step - steps)
+        return {"scheme": str(sol.scheme), "t0": t0, "first": first, "steps": steps, "dt": sol.dt}
+
+    def parts(self) -> dict[str, Any]:
+        """Nothing can go on with it but ``start=``."""
+        return {}
+
+    def times(self, at) -> np.ndarray:
+        """Of records."""
+        return self.sol.t[at]
+
+    def saved(self) -> bytes:
+        """The state at its end."""
+        return self.state
+
+
+def save(sol: SpheresSolution, path) -> None:
+    """Write a motion of spheres."""
+    course, names = _Saved(sol), [*axes_of(SPHERES), "contacts"]
+    rows = {name: getattr(sol, name) for name in names}
+    if not sol.pile.spins:
+        rows["spin"] = rows["angular_impulse"] = np.zeros((len(sol), 0))
+    with contextlib.closing(Recording.start(path, course, "")) as file:
+        file.add(Piece(course.at, rows), course)
+        file.solution(course)
+
+
 class _Layout:
     """The columns of a file, from what is known before a run."""
 
@@ -214,7 +262,7 @@ class _Layout:
         if self.W:
             group["wall_impulse"] = np.zeros((self.n, self.W, 3))
         group["description"] = np.frombuffer(description.encode() or b" ", "u1")
-        _save_pile(group.create_group("pile"), self.pile)
+        save_pile(group.create_group("pile"), self.pile)
 
     def _fill_vtk(self, group, times):
         n, N = self.n, self.N
@@ -281,54 +329,6 @@ def _contact_rows(table: ContactTable, kind: np.dtype) -> np.ndarray:
 
 def _wide(x):
     return np.ascontiguousarray(np.pad(x, ((0, 0), (0, 3 - x.shape[1]))), float)
-
-
-# ---- what a run is ------------------------------------------------------------------------------
-
-
-def _save_pile(group, pile: Spheres):
-    missing = list(pile.functions())
-    walls = []
-    for wall in [*pile.walls.walls, *pile.walls.obstacles]:
-        given = {n: v for n, v in vars(wall).items() if not callable(v) and v is not None}
-        kept = {n: np.asarray(v, float).tolist() for n, v in given.items()}
-        walls.append({"kind": type(wall).__name__, **kept})
-    group.attrs["dimension"] = pile.dimension
-    group.attrs["functions"] = json.dumps(missing)
-    group["walls"] = np.frombuffer(json.dumps(walls).encode(), "u1")
-    for name in ("position", "velocity", "mass", "gravity", "period"):
-        group[name] = getattr(pile, name)
-    group["radius"] = pile.radius_at(pile.start)
-    group.attrs["restitution"], group.attrs["tolerance"] = pile.restitution, pile.tolerance
-    group.attrs["iterations"] = pile.iterations
-    if pile.spins:
-        group.attrs["friction"] = pile.friction
-        group["spin"], group["inertia"] = pile.spin, pile.inertia
-
-
-def _load_pile(group, path) -> Spheres:
-    missing = json.loads(group.attrs["functions"])
-    if missing:
-        raise RecordError(
-            f"{os.fspath(path)!r} is of spheres with functions, which no file can hold "
-            f"({', '.join(missing)}): give the same Spheres, carom.load(path, pile=...)"
-        )
-    walls = []
-    for wall in json.loads(bytes(group["walls"][:])):
-        kind = getattr(wall_kinds, wall.pop("kind"))
-        walls.append(kind(**{n: np.array(v) for n, v in wall.items()}))
-    given: Any = {n: group[n][:] for n in ("position", "radius", "velocity", "mass", "gravity")}
-    if "spin" in group:
-        given |= {n: group[n][:] for n in ("spin", "inertia")}
-        given["friction"] = float(group.attrs["friction"])
-    return Spheres(
-        **given,
-        walls=walls,
-        restitution=float(group.attrs["restitution"]),
-        periodic=[p if p > 0.0 else None for p in group["period"][:]],
-        tolerance=float(group.attrs["tolerance"]),
-        iterations=int(group.attrs["iterations"]),
-    )
 
 
 # ---- reading ------------------------------------------------------------------------------------
@@ -488,7 +488,7 @@ class Reader:
 
     def pile(self) -> Spheres:
         """The spheres as they were at the start."""
-        return _load_pile(self.h5["carom/pile"], self.path)
+        return load_pile(self.h5["carom/pile"], self.path)
 
 
 class RecordedSpheres(SpheresSolution):

@@ -10,6 +10,7 @@ from jax import Array
 from jax.core import Tracer
 
 from carom import errors
+from carom._jax import is_batched, nothing_traced
 from carom.contracts import Model
 from carom.projection.metric import check_definite
 from carom.run.record import Record
@@ -64,7 +65,7 @@ def checked_times(t0, t1, dt) -> tuple[float, int, float]:
 
 def tracing(system, scheme, t0: float, q0: Array, v0: Array) -> tuple[bool, bool]:
     """Whether solve is called inside jit, vmap or a derivative, and whether in a batch."""
-    if _top_level():
+    if nothing_traced():
         return False, False
 
     def functions(t, q, v):
@@ -75,16 +76,7 @@ def tracing(system, scheme, t0: float, q0: Array, v0: Array) -> tuple[bool, bool
     closed_over = jax.make_jaxpr(functions)(jnp.asarray(t0), q0, v0).consts
     leaves = jax.tree_util.tree_leaves((system, scheme, q0, v0, jnp.zeros(()), closed_over))
     tracers = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
-    return bool(tracers), any(type(t).__name__ == "BatchTracer" for t in tracers)
-
-
-def _top_level() -> bool:
-    """Whether JAX traces nothing at all; False where this JAX does not say."""
-    try:
-        from jax._src.core import trace_state_clean  # no public name; saves 3 ms a call
-    except ImportError:
-        return False
-    return trace_state_clean()
+    return bool(tracers), any(map(is_batched, tracers))
 
 
 def check_start(start, t0: float, q0: Array, allowed: Any = 0.0, *, force: bool = True) -> None:

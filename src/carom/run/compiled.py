@@ -15,10 +15,11 @@ from jax import Array
 from carom.dump import dumped, restored
 from carom.errors import KindError
 from carom.fields import MOTION, Field
+from carom.io.recording import Piece
 from carom.results.impacts import COLUMNS, ImpactLog, listed
 from carom.results.solution import STATS, End, Origin, Solution, scheme_text
 from carom.run.checks import check_start
-from carom.run.drive import Clock, Piece
+from carom.run.drive import Clock
 from carom.run.going_on import end_of, gone_on
 from carom.run.loop import (
     EVENT_FIELDS,

@@ -7,11 +7,12 @@ stepped.py that of NumPy's.  It hands out pieces, a store keeps them: memory, or
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from carom.io.formats import format_of
+from carom.io.recording import Piece
 from carom.results.impacts import COLUMNS
 
 
@@ -32,14 +33,6 @@ class Clock:
     def start(self) -> float:
         """Where it starts."""
         return self.time(0)
-
-
-class Piece(NamedTuple):
-    """Some records of a run, and the rows of the table of impacts that no further step changes."""
-
-    at: np.ndarray  # (n,) where they lie, in steps from the start of the run
-    rows: dict[str, Any]  # (n, ...) by the name of the field
-    impacts: np.ndarray = np.zeros(0, COLUMNS)
 
 
 def drive(course, record, progress, throw: bool) -> Any:

@@ -2,17 +2,16 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from carom.errors import CaromError
-from carom.results.solution import Solution
 from carom.run.checks import checked_times
 from carom.run.record import Record
 from carom.run.solve import solve
 from carom.schemes.scheme import Scheme
 from carom.shown import Shown, counted, table_html
-from carom.worlds.system.system import System
 
 _RECENT = 3  # differences that an estimate looks at, for one alone may be small by luck
 _SAFETY = 2.0  # with this, it held in 98 of 100 refinements (tests/run/test_refine.py prints them)
@@ -25,10 +24,10 @@ class RefineError(CaromError, ValueError):
 
 
 def refine(
-    system: System,
+    system: Any,
     scheme: Scheme,
-    q0,
-    v0,
+    q0=None,
+    v0=None,
     *,
     t0: float = 0.0,
     t1: float,
@@ -86,13 +85,13 @@ class Refinement(Shown):
 
     t: np.ndarray  # (n,) times of comparison
     dt: np.ndarray  # (levels,)
-    q: np.ndarray  # (levels, n, d)
+    q: np.ndarray  # (levels, n, d), of spheres (levels, n, N, d)
     differences: np.ndarray  # (levels - 1,) d_k of (1)
     order: float  # (2); NaN where the differences are rounding
     estimate: np.ndarray  # (n,) of the error of q[-1], (3)
     estimates: np.ndarray  # (levels,) the largest of (3), had the level been the last; NaN before
     error: float | None  # what was wanted
-    solution: Solution  # the finest, recorded at the times t
+    solution: Any  # the finest, recorded at the times t
 
     @property
     def converges(self) -> bool:
@@ -165,7 +164,7 @@ class Refinement(Shown):
 def _refinement(runs, error) -> Refinement:
     times, q = np.asarray(runs[-1].t), np.stack([np.asarray(run.q) for run in runs])
     dt = np.array([float(run.dt) for run in runs])
-    apart = np.max(np.abs(np.diff(q, axis=0)), axis=2)  # (levels - 1, n)
+    apart = np.max(np.abs(np.diff(q, axis=0)), axis=tuple(range(2, q.ndim)))  # (levels - 1, n)
     estimates = [_estimate(apart[:k], dt[: k + 1]) for k in range(len(runs))]
     d = np.max(apart, axis=1)
     return Refinement(

@@ -10,7 +10,8 @@ import numpy as np
 
 from carom import errors
 from carom.dump import dumped, restored
-from carom.run.drive import Clock, Piece
+from carom.io.recording import Piece
+from carom.run.drive import Clock
 from carom.run.record import Plan
 from carom.schemes.scheme import State, rebound
 from carom.status import Status, exception_of, text_of

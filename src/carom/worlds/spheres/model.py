@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from carom import errors
-from carom.worlds.spheres.walls import Walls, Within, asked, at_time, numbers
+from carom.worlds.spheres.walls import Walls, Within, asked, at_time, known, numbers
 
 
 class Spheres:
@@ -156,6 +156,8 @@ class Spheres:
         if self.force is not None:
             yield "force"
         for k, wall in enumerate([*self.walls.walls, *self.walls.obstacles]):
+            if not known(wall):
+                yield f"walls[{k}], a {type(wall).__name__}"
             yield from (f"walls[{k}].{name}" for name, v in vars(wall).items() if callable(v))
 
     def during(self, t0: float, t1: float) -> "Spheres":

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from carom.errors import RecordError
+from carom.fields import CONTACT, SPHERES, attributes
 from carom.shown import Shown
 from carom.status import Status, text_of
 
@@ -119,6 +121,45 @@ class SpheresSolution(Shown):
                 f"  contacts at the end     {len(self.contacts[-1])}",
             ]
         )
+
+    def to_xarray(self):
+        """The solution as an xarray Dataset with named axes and units (carom/fields.py).
+
+        The tables of contacts are one after another, ``contacts`` of them at each record.
+        """
+        import xarray
+
+        def variable(field, axes, found):
+            return [*axes, *field.axes[: found.ndim - len(axes)]], found, attributes(field)
+
+        fields: dict[str, Any] = {
+            f.name: variable(f, ["time"], np.asarray(getattr(self, f.name))) for f in SPHERES
+        }
+        for f in CONTACT:
+            found = np.concatenate([getattr(table, f.name) for table in self.contacts])
+            fields[f"contact_{f.name}"] = variable(f, ["contact"], found)
+        fields["contacts"] = "time", np.array([len(table) for table in self.contacts])
+        fields["time"] = "time", self.t, {"units": "s"}
+        stats = {f"stats_{name}": value for name, value in vars(self.stats).items()}
+        about = {"dt": self.dt, "scheme": str(self.scheme), "status_text": text_of(self.status)}
+        return xarray.Dataset(fields, attrs=about | stats)
+
+    def save(self, path) -> None:
+        """Write VTKHDF (.vtkhdf), which ``carom.load`` and ParaView open; .nc is for xarray."""
+        if str(path).endswith(".nc"):
+            self.to_xarray().to_netcdf(path, engine="h5netcdf")
+            return
+        if not str(path).endswith(".vtkhdf"):
+            raise RecordError(f"{str(path)!r}: a motion of spheres is saved as .vtkhdf or .nc")
+        from carom.io.vtkhdf import save
+
+        save(self, path)
+
+    def animate(self, path, *, forces: bool = False, seconds: float = 8.0) -> None:
+        """Write the motion as a moving picture: .gif, .mp4 (with ffmpeg) or .html."""
+        from carom.pictures.animate import animate_spheres
+
+        animate_spheres(self, path, forces=forces, seconds=seconds)
 
     # What physicists ask for; each is (n,) or (n, ...) over the records.
 

@@ -6,11 +6,12 @@ With friction the surface of a wall takes spheres along (surfaces.py): ``velocit
 how it moves, as a belt or a turntable does that stays where it is; None: as the wall itself.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from carom.contracts import Wall
 from carom.errors import CaromError, KindError, RunError, ShapeError
 from carom.worlds.spheres import surfaces
 
@@ -227,6 +228,16 @@ class Obstacles:
 _KINDS = (Plane, Box, Cylinder, Shell, Panel, Obstacles)
 
 
+def _is_wall(wall) -> bool:
+    """One of these, or another dataclass with ``pieces`` (contracts.Wall)."""
+    return isinstance(wall, _KINDS) or (isinstance(wall, Wall) and is_dataclass(wall))
+
+
+def known(wall) -> bool:
+    """Whether a file can hold it: a wall of one's own is a class that it does not know."""
+    return type(wall) in _KINDS
+
+
 def _moves(wall) -> bool:
     return any(callable(value) for value in vars(wall).values())
 
@@ -236,11 +247,12 @@ class Walls:
 
     def __init__(self, walls, start: float | None = None):
         """``start``: when the run begins; None where it is not known yet."""
-        walls = [walls] if isinstance(walls, _KINDS) else _listed(walls)
+        walls = [walls] if _is_wall(walls) else _listed(walls)
         for wall in walls:
-            if not isinstance(wall, _KINDS):
+            if not _is_wall(wall):
                 names = ", ".join(kind.__name__ for kind in _KINDS)
                 raise KindError(f"{_short(wall)} is not a wall; there are {names}")
+        self.start = 0.0 if start is None else start
         self.walls = [w for w in walls if not isinstance(w, Obstacles)]
         self.obstacles = [w for w in walls if isinstance(w, Obstacles)]
         self.moving = any(_moves(w) for w in self.walls)
@@ -289,7 +301,8 @@ class Walls:
 
     def curved(self) -> bool:
         """Whether a wall bends around the spheres: its gap is not a convex function."""
-        return any(isinstance(wall, (Cylinder, Shell)) for wall in self.walls)
+        kinds, _ = self._pieces(self.start) if self._still is None else self._still
+        return bool(np.any((kinds == 1) | (kinds == 2)))
 
     def check(self, period: np.ndarray, t: float) -> None:
         """Refuse walls out of the plane, and such as contradict their images where space repeats.
