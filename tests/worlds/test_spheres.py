@@ -11,6 +11,7 @@ import carom
 from carom import errors
 from carom.kernels.numba import threads
 from carom.spheres import Box, Cylinder, Obstacles, Panel, Shell
+from carom.worlds.spheres.world import World
 
 EVERY = carom.Record(every=1)
 SCHEMES = [carom.Maury(), carom.Moreau(), carom.PaoliSchatzman()]
@@ -398,6 +399,20 @@ def test_random_is_what_it_says():
         assert largest_overlap(sol) <= 1e-5 * 0.1
     volume = np.prod(carom.spheres.random(150, 0.4, radius=r).period)
     assert np.sum(4 / 3 * np.pi * r**3) / volume == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(("ratio", "fraction"), [(10.0, 0.1), (5.0, 0.3), (3.0, 0.45)])
+def test_random_of_two_sizes(ratio, fraction):
+    """Thirty: one large, or half of them; a few large are too wide for a box that repeats."""
+    for large in (1, 15) if ratio > 3.0 else (15,):
+        r = np.where(np.arange(30) < large, 1.0, 1.0 / ratio)
+        pile = carom.spheres.random(30, fraction, radius=r)
+        world = World(pile, 1.0)
+        assert np.min(world.contacts(0.0, pile.position).gap, initial=0.0) >= 0.0
+    r = np.where(np.arange(30) < 3, 1.0, 1.0 / ratio)
+    if ratio < 10.0:
+        with pytest.raises(carom.errors.ShapeError, match="periodic=False"):
+            carom.spheres.random(30, fraction, radius=r)
 
 
 def test_relax():

@@ -55,6 +55,13 @@ def random(
     if not 0.0 < fraction <= dense:
         raise ShapeError(f"fraction is {fraction}; random spheres reach up to {dense}")
     side = (solid / fraction) ** (1.0 / dimension)
+    widest = 2.0 * np.sum(np.sort(r)[-2:])
+    if periodic and side < 1.01 * widest:
+        raise ShapeError(
+            f"{N} spheres at a fraction of {fraction:g} are in a box of side {side:.3g}, where the "
+            f"two largest could meet through two images at once: they need {widest:.3g}. Take more "
+            "spheres, a smaller fraction, or periodic=False"
+        )
     room = r[:, None] if not periodic else 0.0
     x = room + (side - 2.0 * room) * np.random.default_rng(seed).uniform(size=(N, dimension))
     box = {"periodic": [side] * dimension} if periodic else {}

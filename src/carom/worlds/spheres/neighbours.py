@@ -32,9 +32,9 @@ class Cell:
         """(3,) 1 / period, 0 where space does not repeat."""
         return np.divide(1.0, self.period, out=np.zeros(3), where=self.period > 0.0)
 
-    def room(self, radius: float) -> float:
-        """The widest skin with which a pair still has one nearest image."""
-        return np.min(self.period[self.period > 0.0], initial=np.inf) / 2.0 - 2.0 * radius
+    def room(self, radii: float) -> float:
+        """The widest skin with which a pair, of two radii together, has one nearest image."""
+        return np.min(self.period[self.period > 0.0], initial=np.inf) / 2.0 - radii
 
     def nearest_image(self, d: np.ndarray) -> np.ndarray:
         """The shortest of the images of differences d, (..., 3)."""

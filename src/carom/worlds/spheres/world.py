@@ -411,7 +411,7 @@ class World(Moved):
 
     def _room(self, t):
         """How far spheres may reach before a period is too short [m]."""
-        return self.cell.room(np.max(self.radii(t)))
+        return self.cell.room(np.sum(np.sort(self.radii(t))[-2:]))
 
     def _obeyed(self, target, contacts, b, active, most):
         """The velocity nearest to ``target`` that obeys the law of the contacts, b (p, m)."""
