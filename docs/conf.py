@@ -12,7 +12,7 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "2")
 matplotlib.use("Agg")
 
 project = "carom"
-author = "the authors of carom"
+author = "the carom developers"
 release = metadata.version("carom")
 html_title = f"carom {release}"
 
@@ -91,4 +91,5 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {"index": [], "gallery/index": []}
-copyright = "MIT licence"
+copyright = "the carom developers, MIT licence"
+html_context = {"default_mode": "auto"}

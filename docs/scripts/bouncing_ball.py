@@ -2,9 +2,9 @@
 A bouncing ball, through its accumulation
 =========================================
 
-A ball falls from 1 m and keeps 80 % of its speed at each bounce. It bounces infinitely often before
-t = 4.0637 and rests from then on. Moreau's scheme steps through this without noticing: no threshold
-says when bouncing ends and resting begins.
+A ball falls from 1 m and keeps 80 % of its speed at each bounce. It bounces infinitely often
+before t = 4.0637 and rests from then on. Moreau's scheme steps through this without noticing: no
+threshold says when bouncing ends and resting begins.
 """
 
 import jax.numpy as jnp
