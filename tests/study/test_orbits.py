@@ -179,6 +179,8 @@ def test_errors(orbit):
         study.follow(oscillator, orbit, 2.5, 2.5)
     with pytest.raises(StudyError, match="interval"):
         study.lyapunov(oscillator(2.5), [-0.3], [0.2], interval=0.0)
+    with pytest.raises(StudyError, match=r"orbit\.plot\(system\)"):
+        study.plot(orbit)
 
 
 @pytest.mark.slow

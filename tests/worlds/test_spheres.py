@@ -518,3 +518,12 @@ def test_what_spheres_do_not_take():
     short = carom.Spheres([[0.0, 0.0], [2.5, 2.5]], 1.0, periodic=(3.0, 10.0))
     with pytest.raises(errors.ShapeError, match="period 3 along axis 0"):
         carom.solve(short, carom.Maury(), t1=1.0, dt=0.1)
+
+
+def test_a_solution_animates_itself(tmp_path):
+    pile = carom.Spheres([[0.0, 0.0], [0.0, 1.1]], 0.5, velocity=[[0.0, 0.0], [0.0, -1.0]])
+    sol = carom.solve(pile, carom.Maury(), t1=0.2, dt=0.1)
+    sol.animate(tmp_path / "pair.gif", forces=True, seconds=1.0)
+    assert (tmp_path / "pair.gif").read_bytes().startswith(b"GIF89a")
+    with pytest.raises(carom.errors.RecordError, match=r"\.gif"):
+        sol.animate(tmp_path / "pair.avi")

@@ -12,7 +12,7 @@ from carom.status import first_failure
 
 
 class Maury(Scheme):
-    """Linearised constraints (BL10, section 3), with restitution.
+    """Linearised constraints (BL10, (1.11) to (1.15)), with restitution.
 
         f  = (1/h) integral of f(s, q, v) over [t, t1]                                        (1)
         u  = proj( v + h M^-1 f,  { u : g_i + h grad g_i . u >= 0 for all i } ),  M = M(q)    (2)

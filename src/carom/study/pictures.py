@@ -5,6 +5,7 @@ import numpy as np
 from carom.errors import StudyError
 from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
+from carom.study.shooting import Orbit
 
 _MARKS = {"period doubling": "s", "fold": "o", "grazing": "^"}
 
@@ -64,7 +65,12 @@ def plot_exponents(exponents, ax=None):
 
 
 def plot(study, ax=None, *, coordinate: int = 0):
-    """The picture of any study: a Dataset of this package, a Branch or Exponents."""
+    """The picture of any study: a Dataset of this package, a Branch or Exponents.
+
+    An Orbit does not know its system: ``orbit.plot(system)``.
+    """
+    if isinstance(study, Orbit):
+        raise StudyError("an orbit does not know its system: orbit.plot(system) draws it")
     if not hasattr(study, "attrs"):
         return study.plot(ax)
     kind = study.attrs.get("study")
