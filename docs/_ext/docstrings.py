@@ -66,7 +66,7 @@ def fields(app, what, name, obj, options, lines):
 
 def commented(source):
     """Name and comment of each public field."""
-    found = (_FIELD.match(line) for line in source.splitlines())
+    found = (_FIELD.match(line) for line in source.splitlines() if "ClassVar" not in line)
     return {m[1]: m[2] for m in found if m and not m[1].startswith("_") and m[1] not in _KEYWORDS}
 
 

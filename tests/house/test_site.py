@@ -1,4 +1,4 @@
-"""The site in a browser: search, dark and light, equations, a page of the gallery, the reference."""
+"""The site in a browser: search, dark and light, equations, the gallery, the reference."""
 
 import importlib.util
 import shutil
