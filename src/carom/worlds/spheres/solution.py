@@ -283,15 +283,6 @@ class SpheresSolution(Shown):
 
         return plot_spheres(self, axes, record, **style)
 
-    def animate(self, path, *, forces: bool = False, seconds: float = 8.0) -> None:
-        """Write the records as a moving picture: .gif, .html, or .mp4 where there is ffmpeg.
-
-        ``forces=True`` draws each contact force as a line, as thick as it is strong.
-        """
-        from carom.pictures.animate import animate_spheres
-
-        animate_spheres(self, path, forces=forces, seconds=seconds)
-
 
 def _touches(table, N, kept=None) -> np.ndarray:
     """(N,) how many contacts each sphere has."""
