@@ -468,6 +468,30 @@ def test_the_view_in_a_browser(carom_does, pile, tmp_path):
         page.mouse.move(500, 320)
         page.mouse.up()
         until(page, "S.turn !== 0.6")
+        page.keyboard.press("r")
+        assert page.evaluate("[S.turn, S.home]") == [0.6, True]
+        page.select_option("#axis", "-1")
+        page.keyboard.press("f")
+        table = sol.contacts[5]
+        pushes = np.reshape(page.evaluate("Array.from(pushes(5))"), (-1, 5))
+        strong = np.argsort(-table.force)
+        np.testing.assert_allclose(pushes[:, 1], table.force[strong], rtol=1e-6)
+        np.testing.assert_allclose(pushes[:, 2:], table.branch[strong], rtol=1e-5, atol=1e-9)
+        page.keyboard.press("w")
+        without = seen(page)
+        page.keyboard.press("w")
+        assert seen(page) > without + 50  # pixels of walls
+        assert page.evaluate("gl.getError()") == 0
+        bar = page.evaluate("S.bar * canvas.clientHeight / 2 / Math.tan(0.35) / S.far")
+        assert 30 < bar < 131  # pixels of the scale bar
+        page.keyboard.press("?")
+        assert page.locator("#help").is_visible()
+        page.keyboard.press("Escape")
+        with page.expect_download() as got:
+            page.click("#picture")
+        assert got.value.path().stat().st_size > 5000
+        page.click("#light")
+        assert page.evaluate("ground()[0]") > 0.9
         browser.close()
     assert said == []
     assert all(url.startswith(("file:", "data:", "blob:")) for url in asked)

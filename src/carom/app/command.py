@@ -498,14 +498,19 @@ def view(
 
 def _page(file, records) -> str:
     """Of a result, or an error that says what can be done with the file."""
+    from carom.app import runfile
     from carom.errors import RecordError
 
     if file.suffix in _NOT_VIEWED:
         raise RecordError(f"{str(file)!r} is {_NOT_VIEWED[file.suffix].format(file)}")
     if file.suffix == ".vtkhdf":
+        from carom.io.vtkhdf import Reader
         from carom.pictures.view import page
 
-        return page(file, records)
+        with Reader(file) as found:
+            moved = found.functions and found.description
+            plan = runfile.from_description(found.description, file) if moved else None
+        return page(file, records, None if plan is None else plan.problem)
     from carom.pictures.systems import system_page
 
     sol, plan = _loaded(file)

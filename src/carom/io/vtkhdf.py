@@ -295,7 +295,7 @@ def _point_columns(row: dict) -> dict[str, np.ndarray]:
         "Radius": np.array(row["radius"], float),
         "Moved": _wide(row["moved"]),
         "Impulse": _wide(row["impulse"]),
-        "ContactForce": _felt(row["contacts"], len(row["x"])),
+        "ContactForce": felt(row["contacts"], len(row["x"])),
     }
     if row["spin"].size:
         data["Spin"], data["AngularImpulse"] = (
@@ -306,7 +306,7 @@ def _point_columns(row: dict) -> dict[str, np.ndarray]:
     return {"VTKHDF/Points": _wide(row["x"]), **named}
 
 
-def _felt(table: ContactTable, N) -> np.ndarray:
+def felt(table: ContactTable, N) -> np.ndarray:
     """(N,) [N] the sum of the sizes of the contact forces on each sphere, in the last step."""
     total, force = np.zeros(N), table.force
     if np.any(table.friction_force):

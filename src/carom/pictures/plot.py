@@ -45,7 +45,13 @@ def _lines(axis, t, values, label, **style):
         axis.plot(t, column, linewidth=1.2, label=f"{i}", **style)
     axis.set_ylabel(label)
     if 1 < values.shape[1] <= _MOST_LABELS:
-        axis.legend(loc="upper right", fontsize="small", ncols=min(4, values.shape[1]))
+        above(axis, values.shape[1])
+
+
+def above(axis, columns: int):
+    """A legend above the axes, off the data."""
+    place = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.1}
+    return axis.legend(ncols=columns, fontsize="small", frameon=False, **place)
 
 
 def plot_phase(sol, axes=None, coordinates=None):
@@ -100,7 +106,7 @@ def _phase(axis, q, v, first):
     style = {"linestyle": "none", "marker": "o", "markersize": 3.5, "color": _STRUCK}
     axis.plot(q[seen], v[seen], markerfacecolor="w", label="before an impact", **style)
     axis.plot(q[seen + 1], v[seen + 1], label="after", **style)
-    axis.legend(loc="best", fontsize="small")
+    above(axis, 2)
 
 
 def plot_energy(sol, axes=None, system=None):

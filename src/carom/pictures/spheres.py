@@ -8,14 +8,16 @@ def plot_spheres(
 ):
     """One record as disks, seen along an axis (default: the second of three); returns the Axes.
 
-    ``color`` is (N,), default the speed.  ``forces=True`` draws each contact force as a line from
+    ``color`` is (N,), default the speed; a colour bar comes with axes that are made here.
+    ``forces=True`` draws each contact force as a line from
     centre to centre, as thick as it is strong.
     """
     import matplotlib.pyplot as plt
     from matplotlib.collections import EllipseCollection, LineCollection
 
+    own = axes is None
     if axes is None:
-        _, axes = plt.subplots(figsize=(6, 6), layout="constrained")
+        _, axes = plt.subplots(figsize=(6.8, 6), layout="constrained")
     d = sol.pile.dimension
     along = 1 if along is None else along
     right, up = (0, 1) if d == 2 else [axis for axis in range(3) if axis != along]
@@ -35,12 +37,15 @@ def plot_spheres(
         alpha=0.3 if forces else 1.0,
     )
     axes.add_collection(disks)
+    if own:  # beside axes that are given, the caller has the room for one, or has not
+        axes.figure.colorbar(disks, label="speed [m/s]" if color is None else "colour", shrink=0.8)
     if forces and len(table := sol.contacts[record]):
         ends = table.pairs[:, 0]
         start = x[ends][:, [right, up]]
         segments = np.stack([start, start + table.branch[:, [right, up]]], axis=1)
-        width = 3.0 * table.force / np.max(table.force)
-        axes.add_collection(LineCollection(list(segments), linewidths=width, colors="k"))
+        width = 3.5 * table.force / np.max(table.force)
+        chains = LineCollection(list(segments), linewidths=width, colors="k", capstyle="round")
+        axes.add_collection(chains)
     axes.set_aspect("equal")
     axes.set(
         xlabel="xyz"[right] + " [m]", ylabel="xyz"[up] + " [m]", title=f"t = {sol.t[record]:.3g}"

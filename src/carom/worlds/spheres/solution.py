@@ -277,6 +277,16 @@ class SpheresSolution(Shown):
         period = self.pile.period
         return np.where(period > 0.0, np.mod(self.x, np.where(period > 0.0, period, 1.0)), self.x)
 
+    def view(self, records: int = 200):
+        """The motion as a page to look at: shown in a notebook, ``.save("page.html")`` elsewhere.
+
+        With at most so many ``records``.
+        """
+        from carom.pictures.page import Page
+        from carom.pictures.view import page_of
+
+        return Page(page_of(self, records))
+
     def plot(self, axes=None, record: int = -1, **style):
         """The spheres of one record seen along the second axis; takes and returns Axes."""
         from carom.pictures.spheres import plot_spheres
