@@ -3,10 +3,12 @@
 import numpy as np
 
 from carom.errors import StudyError
+from carom.pictures.plot import above
 from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
 from carom.study.shooting import Orbit
 
+_ROWS = 320  # of a bifurcation diagram
 _MARKS = {"period doubling": "s", "fold": "o", "grazing": "^"}
 
 
@@ -45,7 +47,7 @@ def plot_branch(branch, ax=None):
         if found:
             ax.plot(x, y, mark, color="C3", label=kind)
     if branch.bifurcations:
-        ax.legend()
+        above(ax, 3)
     ax.set_xlabel("parameter")
     ax.set_ylabel("impact speed")
     return ax
@@ -95,20 +97,43 @@ def _plot_poincare(data, ax, coordinate):
 
 
 def _plot_bifurcation(data, ax, coordinate):
-    name = data.attrs["parameter"]
-    for k, direction in enumerate(data["direction"].values):
-        q = data["strobe_q"].sel(direction=direction).isel(coordinate=coordinate)
-        q = q.transpose(name, "record").values
-        p = np.repeat(data[name].values, q.shape[1])
-        label = None if direction == "none" else str(direction)
-        ax.plot(p, q.ravel(), ".", markersize=1.5, markeredgewidth=0, color=f"C{k}", label=label)
-    if data.sizes["direction"] > 1:
-        marks = ax.legend().get_lines()
-        for mark in marks:
-            mark.set_markersize(8)
+    name, directions = data.attrs["parameter"], data["direction"].values
+    states = data["strobe_q"].isel(coordinate=coordinate).transpose(name, "direction", "record")
+    p, q = data[name].values, states.values
+    image, edges = density(q)
+    middle = (p[1:] + p[:-1]) / 2
+    sides = np.array([2 * p[0] - middle[0], *middle, 2 * p[-1] - middle[-1]]) if len(p) > 1 else p
+    if len(p) == 1:
+        sides = p[0] + np.array([-0.5, 0.5])
+    parts = np.linspace(sides[:-1], sides[1:], len(directions) + 1, axis=1)
+    ax.pcolormesh(np.append(parts[:, :-1], sides[-1]), edges, image)
+    if len(directions) > 1:
+        for k, direction in enumerate(directions):
+            ax.plot([], [], "s", color=f"C{k}", label=f"values go {direction}")
+        above(ax, len(directions))
     ax.set_xlabel(name)
     ax.set_ylabel(f"q{coordinate}, once a period")
     return ax
+
+
+def density(states):
+    """States (n, directions, records) as a picture: colours (rows, n directions, 4), and edges.
+
+    The more often a state is met at a value the stronger its colour; the directions stand side by
+    side in the width of a value, so that none hides the other.
+    """
+    from matplotlib.colors import to_rgb
+
+    n, directions, _ = states.shape
+    low, high = np.nanmin(states), np.nanmax(states)
+    room = 0.02 * (high - low) or 0.5
+    edges = np.linspace(low - room, high + room, _ROWS + 1)
+    image = np.zeros((_ROWS, n * directions, 4))
+    for column, found in enumerate(states.reshape(n * directions, -1)):
+        met = np.histogram(found[np.isfinite(found)], edges)[0]
+        image[:, column, :3] = to_rgb(f"C{column % directions}")
+        image[:, column, 3] = np.where(met, 0.3 + 0.7 * np.sqrt(met / met.max(initial=1)), 0.0)
+    return image, edges
 
 
 def _plot_basins(data, ax, coordinate):
@@ -125,7 +150,7 @@ def _plot_basins(data, ax, coordinate):
         period = int(data["attractor_period"][k])
         name = f"period {period}" if period else "does not repeat"
         ax.plot([], [], "s", color=f"C{k}", label=name)
-    ax.legend(loc="upper right", fontsize="small")
+    above(ax, min(3, count))
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     return ax
