@@ -269,6 +269,30 @@ def test_a_pile_is_certified_and_gains_no_energy(scheme, d, mu):
     assert np.any(np.linalg.norm(sliding.friction, axis=1) > 1e-3 * sliding.impulse)
 
 
+@pytest.mark.parametrize("mu", [10.0, 1e3])
+def test_a_pile_with_much_friction_comes_to_an_end(mu):
+    """Sweeps alone stop in it."""
+    pile = pile_of(2, seed=1, friction=mu)
+    sol = carom.solve(pile, carom.Maury(), t1=0.8, dt=4e-3, record=EVERY)
+    assert sol.stats.overlap <= pile.tolerance * R
+    found = carom.certify(sol)
+    for name in ("momentum", "angular momentum", "cone", "slip", "energy"):
+        assert found[name].ok is True, str(found)
+
+
+def test_what_friction_holds_does_not_bounce():
+    """In a corner Newton's law has no answer with mu >= 1; next to it discs bounce as they do.
+
+    On a floor that is by v+ = e (g dt - v-), which ends at e g dt / (1 + e).
+    """
+    e, dt = 0.5, 4e-3
+    pile = pile_of(2, seed=1, friction=1.0, restitution=e)
+    sol = carom.solve(pile, carom.Maury(), t1=0.6, dt=dt)
+    up = sol.v[-1, :6, 1]  # of the lowest
+    assert abs(up[0]) < 1e-12
+    np.testing.assert_allclose(up[1:5], e * G * dt / (1.0 + e), rtol=1e-4)
+
+
 def faulty(sol, k, **changes):
     """The solution with the contacts of one record changed."""
     from dataclasses import replace

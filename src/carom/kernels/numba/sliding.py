@@ -64,14 +64,14 @@ from carom.kernels.numba.projection import (
 )
 
 _BY_SWEEPS, _BY_PROJECTIONS = 0.0, 1.0
-_ATTEMPTS = np.array(  # kind, sweeps, and damping and momentum, or sweeps with s held and its step
+# kind, sweeps, and damping and momentum, or sweeps with s held and its step
+FIRST = np.array([_BY_SWEEPS, 800, 0.1, 0.9])
+LATER = np.array(
     [
-        [_BY_SWEEPS, 800, 0.1, 0.9],
         [_BY_SWEEPS, 1200, 0.1, 0.0],
         [_BY_SWEEPS, 800, 0.5, 0.9],
         [_BY_PROJECTIONS, 7000, 4, 0.1],
         [_BY_PROJECTIONS, 3000, 40, 1.0],
-        [_BY_SWEEPS, np.inf, 0.1, 0.0],
     ]
 )
 _WINDOW = 30  # sweeps between two looks at the ceiling of the momentum ...
@@ -334,6 +334,20 @@ def residual(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
     return largest(most)
 
 
+@njit(cache=True)
+def lacking(start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative):
+    """(p,) R_k / tol_k of lam, with u by (3)."""
+    u, rows = free.copy(), i_of.shape[0]
+    push(start, i_of, j_of, normal, arm, inverse, lam, u)
+    allowed, found = np.empty(rows), np.empty(rows)
+    allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
+    step = steps_of(i_of, j_of, arm, inverse)
+    for k in range(rows):
+        R = _row_residual(k, i_of, j_of, normal, arm, b, mu, step, u, lam)
+        found[k] = R / allowed[k] if R > 0.0 else R  # 0 / 0 is none
+    return found
+
+
 @njit(parallel=True, cache=True)
 def within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
     """Whether every R_k <= _SHARE tol_k; each piece of rows stops at the first that is not."""
@@ -554,7 +568,7 @@ def _fixed_point(
 
 
 @njit(cache=True)
-def _measured(start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative):
+def measured(start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative):
     """u of lam by (3), anew, so that no rounding of sweeps is left in it, and its residual."""
     u, allowed = free.copy(), np.empty(i_of.shape[0])
     push(start, i_of, j_of, normal, arm, inverse, lam, u)
@@ -565,23 +579,18 @@ def _measured(start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, r
 
 @njit(cache=True)
 def accelerated_gauss_seidel(
-    start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative, iterations
+    start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative, iterations, attempt
 ):
-    """Solve (4) from the guess ``lam`` (p, 4), which is overwritten.
+    """Solve (4) from the guess ``lam`` (p, 4), which is overwritten, by one of the attempts above.
 
     Returns u, the measured residual (6) in terms of what is allowed, and the number of sweeps.
     """
     problem = start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative
-    u, left, done = free, np.inf, 0
-    for kind, sweeps, first, second in _ATTEMPTS:
-        limit = int(min(sweeps, iterations - done))
-        if done > 0:
-            lam[:] = 0.0
-        if kind == _BY_SWEEPS:
-            done += _swept(*problem, limit, first, second)
-        else:
-            done += _fixed_point(*problem, limit, int(first), second)
-        u, left = _measured(*problem)
-        if not left > 1.0 or done >= iterations:
-            break
+    kind, sweeps, first, second = attempt
+    limit = int(min(sweeps, iterations))
+    if kind == _BY_SWEEPS:
+        done = _swept(*problem, limit, first, second)
+    else:
+        done = _fixed_point(*problem, limit, int(first), second)
+    u, left = measured(*problem)
     return u, left, done

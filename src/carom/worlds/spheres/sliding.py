@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from carom.worlds.spheres import wedged
+
 
 @dataclass(frozen=True, eq=False)
 class Coulomb:
@@ -76,27 +78,23 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
     from carom.kernels.numba import sliding
 
     rows = contacts if active is None else contacts.chosen(active)
-    lam = _into_cone(rows)
-    u, residual, iterations = sliding.accelerated_gauss_seidel(
-        rows.start,
-        rows.i,
-        rows.j,
-        rows.normal,
-        rows.sliding.arm,
-        b if active is None else b[active],
-        rows.sliding.mu,
-        world.inverse,
-        spread(target, contacts.bodies),
-        lam,
-        most,
-        world._relative(),
-        world.pile.iterations,
+    b = b.copy() if active is None else b[active]
+    lam, c = _into_cone(rows), rows
+    problem = (
+        *(c.start, c.i, c.j, c.normal, c.sliding.arm, b, c.sliding.mu, world.inverse),
+        *(spread(target, contacts.bodies), lam, most, world._relative()),
     )
+    limit = world.pile.iterations
+    u, left, done = sliding.accelerated_gauss_seidel(*problem, limit, sliding.FIRST)
+    if left > 1.0 and done < limit:
+        still = rows.rate[:, 0] if active is not None and world.pile.restitution > 0.0 else None
+        done += wedged.solved(problem, still, world.dimension == 2, limit - done)
+        u, left = sliding.measured(*problem)
     if active is not None:
         full = np.zeros((len(contacts.gap), 4))
         full[active] = lam
         lam = full
-    return u[: world.N], lam, residual, int(iterations)
+    return u[: world.N], lam, left, int(done)
 
 
 def kept(found, target):
