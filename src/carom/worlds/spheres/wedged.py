@@ -76,7 +76,8 @@ def _attempt(part, planar, limit, attempt, starts, turns):
     from carom.kernels.numba import sliding
 
     part[_LAM][:] = 0.0
-    _, left, done = sliding.accelerated_gauss_seidel(*(*part, limit, attempt))
+    asked: Any = (*part, limit, attempt)
+    _, left, done = sliding.accelerated_gauss_seidel(*asked)
     if left <= 1.0:
         return True, done
     more, led = _led(part, planar, starts, turns)
