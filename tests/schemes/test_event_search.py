@@ -123,6 +123,22 @@ def test_opposite_and_repeated_gaps():
 
 
 @pytest.mark.slow
+def test_an_accumulation_on_a_ball_that_rests():
+    """Two balls pressed to a wall: the lower one's speed is what is left of blows that cancel."""
+    m, f = np.array([0.82871122, 1.71210251]), np.array([-0.13226219, -0.19494596])
+    system = carom.System(
+        force=lambda t, q, v: jnp.asarray(f),
+        gap=lambda t, q: jnp.stack([q[0], q[1] - q[0]]),
+        mass=m,
+        restitution=0.7482663403581471,
+    )
+    for dt in (1.0, 40.0):
+        sol = carom.solve(system, SCHEME, [0.775, 1.127], [-0.241, -0.623], t1=40.0, dt=dt)
+        np.testing.assert_allclose(sol.q[-1], 0.0, atol=1e-11)
+        assert len(sol.impacts) < 400
+
+
+@pytest.mark.slow
 def test_a_square_wave_far_out():
     """Jumps of the force that are not told, at t up to 1000, to the tolerance at two spacings."""
 

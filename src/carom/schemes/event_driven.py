@@ -79,7 +79,8 @@ class EventDriven(Scheme):
 
         |g - w^2 / (2 a)| <= 10 (atol + rtol |grad g| |q|)                                    (6)
 
-    Through an accumulation they hold to the square root of the tolerance.
+    Through an accumulation they hold to the square root of the tolerance, and so they do through a
+    kink of the force.  Of the time of a jump of the force they know only if ``jumps`` tells it.
 
     ``sol.impacts`` has every impact with its time.  ``sol.events``, for use inside jit and vmap,
     has the first ``events_per_step`` of each step of dt; ``stats.unlisted`` counts the others.
@@ -331,7 +332,9 @@ class EventDriven(Scheme):
         e = world.restitutions(w.shape[0])
 
         # beside the contacts that last: a ball may bounce on one that rests
-        sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1))  # v1 may be the small difference of two
+        # v1 may be what is left of blows that cancel
+        blows = jax.vmap(lambda row, b: reaction(metric, row[None], b[None]))(contacts.rows, blow)
+        sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1)) + jnp.sum(jnp.abs(blows), axis=0)
         still = jnp.abs(w1) <= _SAME * _speed(contacts, sizes)
         lasting = independent(metric, contacts.rows, _pressing(flow, t, q, v1, closed & still))
 
