@@ -42,6 +42,7 @@ suppress_warnings = ["config.cache"]  # conf.py holds functions
 # --- reference -----------------------------------------------------------------------------------
 
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # shapes and units are in the text
 autodoc_member_order = "bysource"
