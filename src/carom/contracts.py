@@ -10,6 +10,16 @@ System, NumPy for Spheres.
 
 from typing import Any, Protocol, runtime_checkable
 
+_SEEN: dict[tuple[type, type], bool] = {}
+
+
+def offers(thing: Any, contract: type) -> bool:
+    """Whether a thing has all that a contract lists; each class is looked at once."""
+    key = type(thing), contract
+    if key not in _SEEN:
+        _SEEN[key] = isinstance(thing, contract)
+    return _SEEN[key]
+
 
 @runtime_checkable
 class Metric(Protocol):

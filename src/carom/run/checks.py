@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from carom import errors
 from carom._jax import is_batched, nothing_traced
-from carom.contracts import Model
+from carom.contracts import Model, offers
 from carom.projection.metric import check_definite
 from carom.run.record import Record
 from carom.schemes.named import moved_by
@@ -21,7 +21,7 @@ from carom.status import Status, exception_of, is_ok, text_of
 
 def check_kinds(system, scheme, record) -> None:
     """Refuse what is no world, scheme or Record, and a file that cannot be written."""
-    if not isinstance(system, Model):
+    if not offers(system, Model):
         raise errors.KindError(
             f"the first argument is {system!r}; it must be a carom.System or carom.Spheres, or "
             "another world (carom/contracts.py)"
@@ -37,7 +37,7 @@ def check_kinds(system, scheme, record) -> None:
 
 def check_needs(system, world, scheme) -> None:
     """Refuse a scheme that asks for more than the world has."""
-    if not isinstance(world, scheme.needs):
+    if not offers(world, scheme.needs):
         raise errors.KindError(
             f"scheme is {scheme!r}; {type(system).__name__} are moved by "
             f"{', '.join(moved_by(world))}"

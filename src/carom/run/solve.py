@@ -150,17 +150,17 @@ def solve(
         every = 1 if system.records is None else max(1, steps // system.records)
         record = Record(every=every)
     system.check(scheme, record)
-    given = (end.q, end.v) if isinstance(end, End) else system.initial(q0, v0)
+    old = isinstance(end, End)
+    given: Any = tuple(map(jnp.asarray, (end.q, end.v))) if old else system.initial(q0, v0)
     plan = record.plan(times.start, dt, steps)
     world = system.world(times.start, times.time(steps), dt)
     check_needs(system, world, scheme)
     if world.xp is not jnp:
         course = Stepped(world, scheme, times, given, start, plan)
         return drive(course, record, progress, throw)
-    q0, v0 = map(jnp.asarray, given)
     if not scheme.rigid:
         record = record.without_impacts()
-    traced, batched = tracing(world, scheme, t0, q0, v0)
+    traced, batched = tracing(world, scheme, t0, *given)
     run = Run(
         world.for_batch() if batched and scheme.lockstep else world,
         scheme.over(steps * dt),
@@ -170,9 +170,9 @@ def solve(
     )
     if traced:
         check_untraced(start)
-        return _solve_traced(run, q0, v0, plan, record)
+        return _solve_traced(run, *given, plan, record)
     paced = bool(record.path or progress)
-    course = Compiled(run, times, (q0, v0), start, plan, record, paced=paced)
+    course = Compiled(run, times, given, start, plan, record, paced=paced)
     return drive(course, record, progress, throw)
 
 

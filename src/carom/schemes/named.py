@@ -3,6 +3,7 @@
 import ast
 import difflib
 
+from carom.contracts import offers
 from carom.errors import KindError
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.maury import Maury
@@ -32,7 +33,7 @@ def scheme_of_text(text: str):
 
 def moved_by(world) -> list[str]:
     """The schemes that can move a world: those that ask no more of it than it has."""
-    return [name for name, kind in SCHEMES.items() if isinstance(world, kind.needs)]
+    return [name for name, kind in SCHEMES.items() if offers(world, kind.needs)]
 
 
 def _parsed(text):

@@ -14,6 +14,13 @@ from carom.errors import NonFiniteError, ShapeError
 from carom.projection.fixed_point import Solved, fixed_point
 
 
+def check_finite(**values: Array) -> None:
+    """Refuse what is not finite, by its name."""
+    for name, value in values.items():
+        if not isinstance(value, Tracer) and not np.all(np.isfinite(value)):
+            raise NonFiniteError(f"{name} is {value}; it must be finite")
+
+
 class JaxWorld:
     """Defaults: q and v are vectors, nothing is remembered, and the world is as it is given."""
 
@@ -44,8 +51,7 @@ class JaxWorld:
                     f"{name} has shape {value.shape}; it must be a vector. For many initial states "
                     "use jax.vmap"
                 )
-            if not isinstance(value, Tracer) and not np.all(np.isfinite(value)):
-                raise NonFiniteError(f"{name} is {value}; it must be finite")
+        check_finite(q0=q, v0=v)
         return q, v
 
     def check(self, scheme, record) -> None:

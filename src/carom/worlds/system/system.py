@@ -21,7 +21,7 @@ from carom.status import Status, failing, first_failure
 from carom.worlds.system.apart import with_force_apart
 from carom.worlds.system.checks import check_laws, check_restitution, check_shapes, check_slip
 from carom.worlds.system.contacts import Contacts, Normals
-from carom.worlds.world import JaxWorld
+from carom.worlds.world import JaxWorld, check_finite
 
 _ROUNDING = 4.0 * float(np.finfo(float).eps)  # of the terms of a gap: one so small is closed
 
@@ -127,14 +127,16 @@ class System(JaxWorld, Shown, eqx.Module):
 
     def initial(self, q0, v0) -> tuple[Array, Array]:
         """q0 and v0 as float arrays of one shape (d,)."""
-        if q0 is not None and v0 is not None:
-            q, v = (jnp.asarray(x, float).shape for x in (q0, v0))
-            if len(q) != 1 or v != q or q[0] == 0:
-                raise ShapeError(
-                    f"q0 has shape {q} and v0 {v}; both must be (d,). For many initial states use "
-                    "jax.vmap"
-                )
-        return super().initial(q0, v0)
+        if q0 is None or v0 is None:
+            return super().initial(q0, v0)  # which refuses it
+        q, v = jnp.asarray(q0, float), jnp.asarray(v0, float)
+        if q.ndim != 1 or v.shape != q.shape or q.shape[0] == 0:
+            raise ShapeError(
+                f"q0 has shape {q.shape} and v0 {v.shape}; both must be (d,). For many initial "
+                "states use jax.vmap"
+            )
+        check_finite(q0=q, v0=v)
+        return q, v
 
     def check(self, scheme, record) -> None:
         """Refuse a scheme that does not know the law of the contacts."""
