@@ -170,7 +170,7 @@ def solve(
     )
     if traced:
         check_untraced(start)
-        return _solve_traced(run, *given, plan, record)
+        return _solve_traced(run, given[0], given[1], plan, record)
     paced = bool(record.path or progress)
     course = Compiled(run, times, given, start, plan, record, paced=paced)
     return drive(course, record, progress, throw)
