@@ -41,15 +41,19 @@ def main(N=100_000, steps=60, every=5):
     print(f"{len(pile)} spheres, {steps} steps, a record every {every}")
     spent, add = [0.0], Recording.add
 
-    def timed(self, frame, run):
+    def timed(self, piece, course):
         began = time.process_time()
-        add(self, frame, run)
+        add(self, piece, course)
         spent[0] += time.process_time() - began
+        if not len(piece.at):
+            return
         size = os.path.getsize(self.path) / 1e6
-        data = sum(a.nbytes for a in (frame.x, frame.v, frame.moved, frame.impulse, frame.radius))
-        data += 40 * len(frame.contacts) + 8 * len(frame.x)
+        rows = piece.rows
+        count = len(rows["contacts"][-1])
+        data = sum(rows[name][-1].nbytes for name in ("x", "v", "moved", "impulse", "radius"))
+        data += 40 * count + 8 * len(rows["x"][-1])
         print(
-            f"record {self.count:3}  step {frame.step:4}  contacts {len(frame.contacts):7}  "
+            f"record {self.count:3}  step {course.step:4}  contacts {count:7}  "
             f"data {data / 1e6:6.1f} MB  file {size:7.1f} MB  memory {resident():6.0f} MB",
             flush=True,
         )
