@@ -13,8 +13,6 @@ takes, do not bounce.
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
 
 _ROWS = 2000  # the most contacts of a path
 _TURNS = 100  # of Newton's method along it
@@ -101,6 +99,9 @@ def _led(problem, planar, starts, turns):
 
 def blocks(i, j, inverse) -> np.ndarray:
     """(p,) int, the block of each contact."""
+    from scipy import sparse
+    from scipy.sparse import csgraph
+
     p, bodies, joins = len(i), len(inverse), inverse[:, 0] > 0.0
     contact, body = np.tile(np.arange(p), 2), np.concatenate([i, j])
     contact, body = contact[joins[body]], p + body[joins[body]]
@@ -194,6 +195,8 @@ def _frames(normal, planar):
 
 def _gradients(i, j, normal, arm, frame, bodies):
     """H (m p, 6 bodies) of kernels/numba/sliding.py, (1): (w x n) . e = w . (n x e)."""
+    from scipy import sparse
+
     p, m = frame.shape[:2]
     turn = np.cross(normal[:, None], frame)
     turn[:, 0] = 0.0
