@@ -478,9 +478,15 @@ def test_the_view_in_a_browser(carom_does, pile, tmp_path):
         np.testing.assert_allclose(pushes[:, 1], table.force[strong], rtol=1e-6)
         np.testing.assert_allclose(pushes[:, 2:], table.branch[strong], rtol=1e-5, atol=1e-9)
         page.keyboard.press("w")
-        without = seen(page)
+        until(page, "!$('walls').checked")
         page.keyboard.press("w")
-        assert seen(page) > without + 50  # pixels of walls
+        until(page, "$('walls').checked")
+        walls = "$('walls').checked"  # both at once: a page that is slow draws fewer pixels
+        without, shown = page.evaluate(
+            f"() => {{ const n = {SEEN}; {walls} = false; const a = n(); {walls} = true;"
+            "return [a, n()] }"
+        )
+        assert shown > without + 50  # pixels of walls
         assert page.evaluate("gl.getError()") == 0
         bar = page.evaluate("S.bar * canvas.clientHeight / 2 / Math.tan(0.35) / S.far")
         assert 30 < bar < 131  # pixels of the scale bar
@@ -508,12 +514,13 @@ def until(page, condition):
 
 def seen(page):
     """Pixels that are not background."""
-    return page.evaluate(
-        """() => { draw(); const w = canvas.width, h = canvas.height, p = new Uint8Array(4 * w * h);
+    return page.evaluate(SEEN)
+
+
+SEEN = """() => { draw(); const w = canvas.width, h = canvas.height, p = new Uint8Array(4 * w * h);
         gl.readPixels(0, 0, w, h, gl.RGBA, gl.UNSIGNED_BYTE, p);
         let n = 0; for (let i = 0; i < p.length; i += 4) n += p[i + 1] > 40 || p[i] > 40;
         return n }"""
-    )
 
 
 def test_a_killed_command_is_gone_on_with(tmp_path):
