@@ -152,27 +152,9 @@ def driven(world, i, j, wall, n, t, x) -> np.ndarray:
 
 def frictional(contacts, b) -> tuple[Any, Any, Any, int]:
     """H (6 N, 3 p), w (3 p,), mu (p,) and 3: (1), (2) of kernels/numba/sliding.py in a frame."""
-    from scipy import sparse
-
-    n, (arm_i, arm_j) = contacts.normal, contacts.sliding.arm.T
-    least = np.eye(3)[np.argmin(np.abs(n), axis=1)]
-    first = np.cross(n, least)
-    first /= np.linalg.norm(first, axis=1)[:, None]
-    frame = np.stack([n, first, np.cross(n, first)], axis=1)  # (p, 3, 3), normal first
-    turned = np.cross(n[:, None], frame)  # n x t; 0 for the normal
-    count, spheres = len(n), contacts.sliding.spheres
-    column = np.repeat(np.arange(3 * count), 3)
-    parts = []
-    for body, arm, sign in ((contacts.i, arm_i, -1.0), (contacts.j, arm_j, 1.0)):
-        place = (6 * body)[:, None, None] + np.arange(3)  # (p, 1, 3)
-        place = np.broadcast_to(place, frame.shape)
-        movable = np.broadcast_to((body < spheres)[:, None, None], frame.shape).ravel()
-        for row, value in (
-            (place, sign * frame),
-            (place + 3, -arm[:, None, None] * turned),
-        ):
-            parts.append((value.ravel()[movable], row.ravel()[movable], column[movable]))
-    value, row, col = (np.concatenate(x) for x in zip(*parts, strict=True))
-    H = sparse.csc_matrix((value, (row, col)), shape=(6 * spheres, 3 * count))
+    c, slides = contacts, contacts.sliding
+    frame = wedged.frames(c.normal, planar=False)
+    rows = wedged.gradients(c.i, c.j, c.normal, slides.arm, frame, c.bodies)
     w = np.concatenate([b[:, :1], np.einsum("pac,pc->pa", frame[:, 1:], b[:, 1:])], axis=1)
-    return H, w.ravel(), np.full(count, contacts.sliding.mu), 3
+    driven_left_out = rows.tocsc()[:, : 6 * slides.spheres]
+    return driven_left_out.T, w.ravel(), np.full(len(c.normal), slides.mu), 3

@@ -155,12 +155,12 @@ def _paths(part, planar, starts, most):
     from carom.projection import barrier
 
     _start, i, j, normal, arm, b, mu, inverse, free, lam, *_rest = part
-    frame = _frames(normal, planar)
+    frame = frames(normal, planar)
     moves = np.flatnonzero(inverse[:, 0] > 0.0)
     moves = moves[np.isin(moves, i) | np.isin(moves, j)]
     axes = [0, 1, 5] if planar else list(range(6))
     columns = (6 * moves[:, None] + axes).ravel()
-    H = _gradients(i, j, normal, arm, frame, len(inverse))[:, columns]
+    H = gradients(i, j, normal, arm, frame, len(inverse))[:, columns]
     mass = 1.0 / np.repeat(inverse, 3, axis=1).ravel()[columns]
     a_n = inverse[i, 0] + inverse[j, 0]
 
@@ -182,7 +182,7 @@ def _paths(part, planar, starts, most):
     return None, turns
 
 
-def _frames(normal, planar):
+def frames(normal, planar):
     """(p, m, 3) the normal and tangents."""
     if planar:
         x, y, z = normal.T
@@ -193,7 +193,7 @@ def _frames(normal, planar):
     return np.stack([normal, first, np.cross(normal, first)], axis=1)
 
 
-def _gradients(i, j, normal, arm, frame, bodies):
+def gradients(i, j, normal, arm, frame, bodies):
     """H (m p, 6 bodies) of kernels/numba/sliding.py, (1): (w x n) . e = w . (n x e)."""
     from scipy import sparse
 
