@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import carom
-from carom.app import command as cli
 from carom.app import runfile
 from carom.errors import CaromError
 from carom.pictures import loopback, view
@@ -52,23 +51,6 @@ high = [0.33, 0.33, inf]
 [record]
 every = 5
 """
-
-
-@pytest.fixture
-def carom_does(tmp_path, monkeypatch, capsys):
-    """Run the command in an empty folder: its exit code, what it says, and its messages."""
-    monkeypatch.chdir(tmp_path)
-
-    def done(*arguments):
-        monkeypatch.setattr(sys, "argv", ["carom", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        code = left.value.code
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return (0 if code is None else code), said.out, said.err
-
-    return done
 
 
 # ---- a file, a run, a picture -------------------------------------------------------------------
@@ -553,61 +535,7 @@ def test_notebooks_show_tables(pile):
     assert "<td>contacts at the end</td>" in carom.load(pile)._repr_html_()
 
 
-# ---- beginning ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["motion.py", "pile.toml"])
-def test_a_new_file_is_ready(carom_does, tmp_path, name):
-    assert carom_does("new", name)[0] == 0
-    plan = runfile.read(tmp_path / name)
-    assert plan.dt > 0.0
-    code, _, said = carom_does("new", name)
-    assert (code, "is there already" in said) == (4, True)
-
-
-def test_a_new_file_runs(carom_does):
-    """A block that sticks to a belt up to mu m g / k, and slips on by V / sqrt(k/m)."""
-    carom_does("new", "motion.py")
-    assert carom_does("run", "motion.py", "--dt", "0.01")[0] == 0
-    sol = carom.load("motion.nc")
-    assert abs(np.max(sol.q[:, 0]) - (0.3 * 0.981 + 0.5 / 10**0.5)) < 5e-3
-
-
-def test_new_from_an_example(carom_does, tmp_path):
-    assert carom_does("new", "own.toml", "--like", "bouncing_ball.toml")[0] == 0
-    assert runfile.read(tmp_path / "own.toml").problem.name == "bouncing_ball"
-    assert "There are bouncing_ball.py" in carom_does("new", "a.toml", "--like", "nope")[2]
-    assert "must end in .py" in carom_does("new", "a.txt")[2]
-
-
-def test_version(carom_does):
-    assert carom_does("--version")[1] == f"carom {carom.__version__}\n"
-
-
-def test_one_model(carom_does, tmp_path):
-    code, said, _ = carom_does("models", "bouncing_ball", "--picture", "ball.png")
-    assert (code, "g   9.81" in said, (tmp_path / "ball.png").exists()) == (0, True, True)
-    code, _, said = carom_does("models", "nope")
-    assert (code, "did you mean" in said) == (2, False)
-    assert "did you mean 'bouncing_ball'" in carom_does("models", "bouncing_bal")[2]
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
-def test_every_example_is_a_run_file(path):
-    plan = runfile.read(path)
-    assert plan.t1 > plan.dt > 0.0
-
-
-def test_a_system_needs_its_start(carom_does, tmp_path):
-    (tmp_path / "own.py").write_text(
-        "import carom\nproblem = carom.System(force=lambda t, q, v: -q)\nt1, dt = 1.0, 0.1\n"
-    )
-    assert "q0: is missing; problem is a carom.System" in carom_does("run", "own.py")[2]
-    (tmp_path / "own.py").write_text(
-        "import carom\nproblem = carom.System(force=lambda t, q, v: -q)\n"
-        "q0 = v0 = [1.0]\ndt = 0.1\n"
-    )
-    assert "t1: is missing" in carom_does("run", "own.py")[2]
+# ---- what does not go ---------------------------------------------------------------------------
 
 
 def test_what_does_not_go_together(carom_does, tmp_path):
