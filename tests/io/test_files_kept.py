@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import h5py
 import numpy as np
 import pytest
 
@@ -75,19 +76,69 @@ def test_the_command_asks_for_force(carom_does, tmp_path, text, out):
     assert carom_does("run", "--resume", out, "--force")[0] == 2
 
 
-def test_a_sweep_does_not_write_over_a_file(tmp_path):
-    path = tmp_path / "sweep.zarr"
-    path.write_text("dear to me")
-
+def swept(path):
     def made(w):
         return carom.System(force=lambda t, q, v: -w * q, gap=lambda t, q: q + 1.0)
 
+    return carom.study.sweep(
+        made, {"w": np.arange(1.0, 3.0)}, scheme=carom.Moreau(), q0=[0.0], v0=[1.0],
+        steps=2, dt=0.05, path=path,
+    )  # fmt: skip
+
+
+def test_a_sweep_does_not_write_over_a_file(tmp_path):
+    path = tmp_path / "sweep.zarr"
+    path.write_text("dear to me")
     with pytest.raises(errors.CaromError, match="is there already"):
-        carom.study.sweep(
-            made, {"w": np.arange(1.0, 3.0)}, scheme=carom.Moreau(), q0=[0.0], v0=[1.0],
-            steps=2, dt=0.05, path=path,
-        )  # fmt: skip
+        swept(path)
     assert path.read_text() == "dear to me"
+
+
+def test_a_sweep_on_disk_without_zarr(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(errors.StudyError, match=r"pip install 'carom\[sweep\]', or leave path out"):
+        swept(tmp_path / "sweep.zarr")
+    assert not (tmp_path / "sweep.zarr").exists()
+    (tmp_path / "sweep.zarr").mkdir()
+    with pytest.raises(errors.StudyError, match=r"pip install 'carom\[sweep\]'"):
+        carom.study.open_sweep(tmp_path / "sweep.zarr")
+    with pytest.raises(errors.StudyError, match=r"there is no sweep .*none.zarr"):
+        carom.study.open_sweep(tmp_path / "none.zarr")
+
+
+FOREIGN = {  # what is in it, and what is said of it
+    "none.nc": (None, "there is no file '.*none.nc'"),
+    "none.vtkhdf": (None, "there is no file '.*none.vtkhdf'"),
+    "empty.nc": (b"", "is empty, and not a result"),
+    "text.nc": (b"dear to me", "is not HDF5, and not a result"),
+    "text.vtkhdf": (b"dear to me", "is not HDF5, and not a result"),
+    "picture.png": (b"\x89PNG\r\n", "is a picture, and not a result"),
+    "run.toml": (b'model = "ball"', "is a run file: carom run .*run.toml"),
+    "mine.py": (b"problem = 0", "is Python: .*carom run .*mine.py"),
+    "sweep.zarr": (..., "is a sweep: carom.study.open_sweep"),
+    "folder": (..., "is a folder"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_is_no_result_is_said(name, tmp_path):
+    content, said = FOREIGN[name]
+    path = tmp_path / name
+    if content is ...:
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    with pytest.raises(errors.RecordError, match=said):
+        carom.load(path)
+
+
+@pytest.mark.parametrize("ending", ["nc", "vtkhdf"])
+def test_hdf5_of_others_is_said(ending, tmp_path):
+    path = tmp_path / f"other.{ending}"
+    with h5py.File(path, "w") as file:
+        file["temperature"] = np.zeros(3)
+    with pytest.raises(errors.RecordError, match=r"other.* is not a .* carom.*temperature"):
+        carom.load(path)
 
 
 def test_recording_without_fcntl(tmp_path):

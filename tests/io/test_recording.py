@@ -146,7 +146,7 @@ def test_many_chunks(tmp_path):
     """An index of three levels: every state on the way reads back what was written."""
     path, values = tmp_path / "grow.h5", np.random.default_rng(0).normal(size=(9000, 2))
     columns = [Column("a/x", np.dtype("f8"), (2,), 1, len(values))]
-    assert len(Tree.planned(columns[0], 0).levels) == 3
+    assert len(Tree.begun(columns[0], 0).nodes) == 3
 
     def fixed(h5):
         h5["a"].attrs["count"] = np.int64(0)
@@ -170,6 +170,45 @@ def test_many_chunks(tmp_path):
         h5["a/x"][9000] = 7.0
     with h5py.File(path, "r") as h5:
         np.testing.assert_array_equal(h5["a/x"][:9000], values)
+
+
+def test_an_index_that_lost_its_end(tmp_path):
+    """Nodes of the index lie among the chunks: what is before a cut is read, and gone on with."""
+    path, values = tmp_path / "grow.h5", np.random.default_rng(1).normal(size=(5000, 2))
+    columns = [Column("a/x", np.dtype("f8"), (2,), 1, len(values))]
+    create(path, columns, lambda h5: h5["a"].attrs.create("count", np.int64(0)))
+    whole = GrowingFile(path, columns, ("a", "count"))
+    whole.write("a/x", 0, values)
+    whole.publish({"a/x": len(values)}, 1)
+    whole.close()
+    data = path.read_bytes()
+    for part in np.linspace(0.08, 0.99, 20):
+        size = int(part * len(data))
+        path.write_bytes(data[:size] + bytes(len(data) - size))
+        file = GrowingFile(path, columns, ("a", "count"))
+        left = file.rows_within("a/x", size)
+        assert part - 0.05 < left / len(values) < 1.0
+        with h5py.File(path, "r", locking=False) as h5:
+            np.testing.assert_array_equal(h5["a/x"][:left], values[:left])
+        file.write("a/x", left, values[left:])
+        file.publish({"a/x": len(values)}, 2)
+        file.close()
+        with h5py.File(path, "r") as h5:
+            np.testing.assert_array_equal(h5["a/x"][:], values)
+
+
+def test_a_file_grows_with_what_is_recorded(tmp_path):
+    """Two records of a million that are planned."""
+    path = tmp_path / "pile.vtkhdf"
+
+    def stop(run):
+        if run.step == 2:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        moved(carom.Record(path, every=1), steps=10**6, progress=stop)
+    assert 1 <= len(carom.load(path)) <= 3
+    assert os.path.getsize(path) < 1.5e6
 
 
 # ---- whatever stops the run ---------------------------------------------------------------------
@@ -203,7 +242,7 @@ def test_stopped_at_each_write(whole, tmp_path, monkeypatch, stride):
 def test_every_scheme_goes_on(scheme, tmp_path, monkeypatch):
     path = tmp_path / "pile.vtkhdf"
     straight = moved(carom.Record(every=5), scheme=scheme)
-    stopping_after(monkeypatch, 70)
+    stopping_after(monkeypatch, 120)
     with pytest.raises(Stopped):
         moved(carom.Record(path, every=5), scheme=scheme)
     monkeypatch.undo()

@@ -67,6 +67,7 @@ def test_a_failing_member_is_recorded(data):
 
 def test_resumed_where_it_stopped(data, tmp_path, monkeypatch):
     """Interrupted after two chunks of five, then again, then once more: nothing is done twice."""
+    pytest.importorskip("zarr", reason="needs zarr (pip install 'carom[sweep]')")
     run, done = batches._batch, []
 
     def counted(plan, fingerprint, parameters):

@@ -27,13 +27,6 @@ app = typer.Typer(
     """,
 )
 _CODES = {"a solution": 0, "NOT a solution": 3, "too coarse to tell": 5, "not fully checked": 6}
-_NOT_VIEWED = {  # what it is, and what to do with it
-    ".toml": "a run file: carom run {0}, then carom view the result",
-    ".py": "a run file: carom run {0}, then carom view the result; or carom lab {0}",
-    ".zarr": "a sweep: carom.study.open_sweep, then carom.study.plot",
-    ".jsonl": "results of carom bench, whose report is the .html beside it",
-    ".html": "a page already: open it in a browser",
-}
 _CERTIFIED = 20_000_000  # spheres or coordinates times records: larger runs are not certified
 
 
@@ -308,8 +301,6 @@ def _loaded(path, problem=None):
     from carom.app import runfile
     from carom.io.vtkhdf import Reader
 
-    if not path.exists():
-        raise carom.errors.RecordError(f"there is no file {str(path)!r}")
     plan = None if problem is None else runfile.read(problem)
     if path.suffix == ".vtkhdf":
         with Reader(path) as found:
@@ -319,14 +310,7 @@ def _loaded(path, problem=None):
         return found, plan
     from carom.io import netcdf
 
-    try:
-        sol: Any = carom.load(path)
-    except (OSError, ValueError, KeyError) as problem:
-        if isinstance(problem, carom.errors.CaromError):
-            raise
-        raise carom.errors.RecordError(
-            f"{str(path)!r} is not a result saved by carom: {_first_line(problem)}"
-        ) from None
+    sol: Any = carom.load(path)
     if plan is None and netcdf.is_recording(path):
         with netcdf.open_file(path) as h5:
             if description := netcdf.description_of(h5):
@@ -499,10 +483,9 @@ def view(
 def _page(file, records) -> str:
     """Of a result, or an error that says what can be done with the file."""
     from carom.app import runfile
-    from carom.errors import RecordError
+    from carom.io.recording import check_result
 
-    if file.suffix in _NOT_VIEWED:
-        raise RecordError(f"{str(file)!r} is {_NOT_VIEWED[file.suffix].format(file)}")
+    check_result(file)
     if file.suffix == ".vtkhdf":
         from carom.io.vtkhdf import Reader
         from carom.pictures.view import page

@@ -3,10 +3,10 @@
 The HDF5 library rewrites its own bookkeeping in place, in many writes: a process that is killed
 among them leaves a file that may not open.  Here the library writes the bookkeeping once, into
 memory, for a file of the old format (1.6: no checksums), with an index of chunks (a B-tree) that
-has room for all rows that will ever come.  After that every change is one of
+is as deep as all rows that will ever come need.  After that every change is one of
 
-    new bytes beyond the end of the file that the superblock names,                             (1)
-    a number of 2 or 8 bytes: a chunk's address, entries in use, rows, end of file,             (2)
+    new bytes beyond the end of the file that the superblock names: chunks, nodes of the index, (1)
+    a number of 2 or 8 bytes: an address, entries in use, rows, end of file,                    (2)
 
 written in this order, so that each state of the file is a valid one.  A kill cannot split a write
 of 8 bytes.  Readers may open the file while it grows.
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import h5py
 import numpy as np
-from h5py import h5o  # pyright: ignore[reportAttributeAccessIssue]
+from h5py import h5g  # pyright: ignore[reportAttributeAccessIssue]
 
 with contextlib.suppress(ImportError):  # Windows has none: nothing is locked there
     import fcntl
@@ -67,9 +67,9 @@ def create(path, columns: list[Column], fixed: Callable[[h5py.File], None]) -> N
         addresses = {c.name: _address_of_tree(_reading(image), file[c.name]) for c in columns}
     for column in columns:
         image.extend(bytes(-len(image) % 8))
-        tree = Tree.planned(column, len(image))
+        tree = Tree.begun(column, len(image))
         struct.pack_into("<Q", image, addresses[column.name], tree.root)
-        image.extend(tree.image(column))
+        image.extend(tree.first())
     struct.pack_into("<Q", image, _END_OF_FILE, len(image))
     part = f"{os.fspath(path)}.part"
     if os.path.exists(path):
@@ -104,61 +104,89 @@ def _empty(columns, fixed) -> bytes:
         return file.id.get_file_image()
 
 
-@dataclass(frozen=True)
 class Tree:
-    """The index of a column's chunks: nodes of 64 entries, the leaves first, the root last."""
+    """The index of a column's chunks: nodes of 64 entries, in levels from the leaves to the root.
 
-    start: int  # address of the first leaf
-    key: int  # bytes of a key
-    levels: tuple[int, ...]  # number of nodes, from the leaves to the root
+    There are as many levels as all chunks that will ever come need, from the start; a node is there
+    when a chunk below it is.
+    """
+
+    def __init__(self, column: Column, nodes: list[list[int]]):
+        """``nodes``: the addresses of those that are there, level by level."""
+        self.column, self.nodes = column, nodes
+        self.key = 8 + 8 * (2 + len(column.inner))  # bytes of a key
+        self.node_bytes = _HEAD + _FAN * (self.key + 8) + self.key  # the last key ends the last
 
     @staticmethod
-    def planned(column: Column, start: int) -> "Tree":
-        """With room for all chunks, from the address ``start`` on."""
-        levels = [-(-column.chunks // _FAN)]
-        while levels[-1] > 1:
-            levels.append(-(-levels[-1] // _FAN))
-        return Tree(start, 8 + 8 * (2 + len(column.inner)), tuple(levels))
+    def begun(column: Column, start: int) -> "Tree":
+        """One node a level, from the address ``start`` on."""
+        tree, levels = Tree(column, []), 1
+        while _FAN**levels < column.chunks:
+            levels += 1
+        tree.nodes = [[start + level * tree.node_bytes] for level in range(levels)]
+        return tree
 
-    @property
-    def node_bytes(self) -> int:
-        """Of a node: its head, 64 keys and children, and the key that ends the last."""
-        return _HEAD + _FAN * (self.key + 8) + self.key
+    @staticmethod
+    def found(column: Column, root: int, read) -> "Tree":
+        """As it is on disk; what lies beyond the end of a file that was cut off is not there."""
+        tree = Tree(column, [[root]])
+        for level in reversed(range(read(root + 5, 1)[0])):
+            nodes = tree._below(tree.nodes[0], read)
+            lost = (k for k, at in enumerate(nodes) if not tree._is_whole(level, k, at, read))
+            tree.nodes.insert(0, nodes[: next(lost, len(nodes))])
+        return tree
+
+    def _is_whole(self, level, k, at, read) -> bool:
+        """By its last key."""
+        end = at + self.node_bytes - self.key
+        return read(end, self.key) == self._keys(level, k)[-1:].tobytes()[: self.key]
 
     @property
     def root(self) -> int:
         """Its address."""
-        return self.node(len(self.levels) - 1, 0)
+        return self.nodes[-1][0]
 
-    def node(self, level: int, k: int) -> int:
-        """The address of the k-th node of a level."""
-        return self.start + (sum(self.levels[:level]) + k) * self.node_bytes
+    def first(self) -> bytes:
+        """The first node of each level, above the leaf with the one below in use, empty or not."""
+        parts = []
+        for level in range(len(self.nodes)):
+            part = bytearray(self._node(level, 0))
+            if level:
+                struct.pack_into("<H", part, 6, 1)
+                struct.pack_into("<Q", part, _HEAD + self.key, self.nodes[level - 1][0])
+            parts.append(bytes(part))
+        return b"".join(parts)
 
-    def child(self, k: int) -> int:
-        """Where the address of chunk k is."""
-        leaf, entry = divmod(k, _FAN)
-        return self.node(0, leaf) + _HEAD + self.key + entry * (self.key + 8)
+    def room_for(self, chunk: int, end: int):
+        """(position, bytes) that make the nodes that a chunk lacks, from the address ``end`` on."""
+        for level in reversed(range(len(self.nodes) - 1)):
+            k = chunk // _FAN ** (level + 1)
+            if k == len(self.nodes[level]):
+                yield end, self._node(level, k)
+                yield self.child(level + 1, k), struct.pack("<Q", end)
+                self.nodes[level].append(end)
+                end += self.node_bytes
 
-    def image(self, column: Column) -> bytes:
-        """All nodes: no chunk in use, the keys and the children that are nodes in their places."""
-        entry = np.dtype([("bytes", "<u4"), ("mask", "<u4"), ("at", "<u8", (self.key // 8 - 1,))])
-        entry = np.dtype([("key", entry), ("child", "<u8")])
-        nodes = []
-        for level, count in enumerate(self.levels):
-            for k in range(count):
-                entries = np.zeros(_FAN + 1, entry)
-                entries["key"]["bytes"] = column.chunk * column.row_bytes
-                place = (k * _FAN + np.arange(_FAN + 1)) * _FAN**level
-                entries["key"]["at"][:, 0] = place * column.chunk
-                entries["child"] = _NOWHERE
-                below = self.levels[level - 1] if level else 0
-                for j in range(k * _FAN, min((k + 1) * _FAN, below)):
-                    entries["child"][j - k * _FAN] = self.node(level - 1, j)
-                left = self.node(level, k - 1) if k else _NOWHERE
-                used = int(level > 0 and k == 0)  # readers go down to the first leaf, empty or not
-                head = struct.pack("<4sBBHQQ", b"TREE", 1, level, used, left, _NOWHERE)
-                nodes.append(head + entries.tobytes()[:-8])
-        return b"".join(nodes)
+    def _keys(self, level: int, k: int) -> np.ndarray:
+        """Of the k-th node of a level, with no children: where each begins, and where it ends."""
+        kind = np.dtype([("bytes", "<u4"), ("mask", "<u4"), ("at", "<u8", (self.key // 8 - 1,))])
+        entries = np.zeros(_FAN + 1, np.dtype([("key", kind), ("child", "<u8")]))
+        entries["key"]["bytes"] = self.column.chunk * self.column.row_bytes
+        place = (k * _FAN + np.arange(_FAN + 1)) * _FAN**level
+        entries["key"]["at"][:, 0] = place * self.column.chunk
+        entries["child"] = _NOWHERE
+        return entries
+
+    def _node(self, level: int, k: int) -> bytes:
+        """The k-th of a level: nothing in use, the keys in their places."""
+        left = self.nodes[level][k - 1] if k else _NOWHERE
+        head = struct.pack("<4sBBHQQ", b"TREE", 1, level, 0, left, _NOWHERE)
+        return head + self._keys(level, k).tobytes()[:-8]
+
+    def child(self, level: int, k: int) -> int:
+        """Where a node of a level, or of the leaves, has the address of the k-th below."""
+        node, entry = divmod(k, _FAN)
+        return self.nodes[level][node] + _HEAD + self.key + entry * (self.key + 8)
 
     def in_use(self, before: int, chunks: int):
         """(position, 2 bytes or 8) to write when not ``before`` but ``chunks`` are in use."""
@@ -168,31 +196,51 @@ class Tree:
 
     def _last(self, count):
         """The numbers of the last node of each level, the leaves first."""
-        for level in range(len(self.levels)):
+        for nodes in self.nodes:
             node, left = divmod(count - 1, _FAN)
-            yield self.node(level, node) + 6, struct.pack("<H", left + 1)
+            yield nodes[node] + 6, struct.pack("<H", left + 1)
             if left == 0 and node > 0:  # the node before gets its right neighbour
-                yield self.node(level, node - 1) + 16, struct.pack("<Q", self.node(level, node))
+                yield nodes[node - 1] + 16, struct.pack("<Q", nodes[node])
             count = node + 1
 
     def known(self, read) -> list[int]:
         """The addresses of the chunks in use."""
+        return self._below(self.nodes[0], read)
+
+    def _below(self, nodes, read) -> list[int]:
+        """The children in use of some nodes of a level."""
         found = []
-        for leaf in range(self.levels[0]):
-            (used,) = struct.unpack("<H", read(self.node(0, leaf) + 6, 2))
-            places = (self.child(leaf * _FAN + k) for k in range(used))
-            found += [struct.unpack("<Q", read(at, 8))[0] for at in places]
+        for at in nodes:
+            node = read(at, self.node_bytes)
+            (used,) = struct.unpack_from("<H", node, 6)
+            for k in range(min(used, _FAN)):
+                found += struct.unpack_from("<Q", node, _HEAD + self.key + k * (self.key + 8))
         return found
+
+
+def datasets(group, name=""):
+    """(name, dataset) of a group and those in it; no index is read, which ``visititems`` does."""
+    for key, item in group.items():
+        path = f"{name}{key}"
+        if isinstance(item, h5py.Group):
+            yield from datasets(item, f"{path}/")
+        else:
+            yield path, item
+
+
+def _header(item) -> int:
+    """The address of an object header, below 2^32; h5o.get_info reads the whole index for it."""
+    return h5g.get_objinfo(item.id).objno[0]
 
 
 def _address_of_tree(read, dataset) -> int:
     """Where the address of the index is."""
-    return dict(_messages(read, h5o.get_info(dataset.id).addr))[_LAYOUT] + 3
+    return dict(_messages(read, _header(dataset)))[_LAYOUT] + 3
 
 
 def _address_of_rows(read, dataset) -> int:
     """Where the number of rows is."""
-    return dict(_messages(read, h5o.get_info(dataset.id).addr))[_DATASPACE] + 8
+    return dict(_messages(read, _header(dataset)))[_DATASPACE] + 8
 
 
 def _messages(read, address):
@@ -262,28 +310,25 @@ class GrowingFile:
         with h5py.File(path, "r", locking=False) as file:
             self._rows = {c.name: _address_of_rows(self._read, file[c.name]) for c in columns}
             self._trees = {c.name: self._tree(c, file[c.name]) for c in columns}
-            self.fixed = {}  # where datasets that do not grow have their bytes
-            file.visititems(self._note_fixed)
+            # where datasets that do not grow have their bytes
+            found = datasets(file)
+            self.fixed = {name: a.id.get_offset() for name, a in found if a.chunks is None}
             self._counter = self._attribute(file[counter[0]], counter[1])
         (self.end,) = struct.unpack("<Q", self._read(_END_OF_FILE, 8))
         self._children = {name: tree.known(self._read) for name, tree in self._trees.items()}
         self._in_use = {name: len(found) for name, found in self._children.items()}
+        self._published: dict[str, int] = {}
 
     def _tree(self, column, dataset):
         (root,) = struct.unpack("<Q", self._read(_address_of_tree(self._read, dataset), 8))
-        plan = Tree.planned(column, 0)
-        return Tree.planned(column, root - plan.root)
+        return Tree.found(column, root, self._read)
 
     def _read(self, at, size):
         return _read_at(self._file, size, at)
 
-    def _note_fixed(self, name, item):
-        if isinstance(item, h5py.Dataset) and item.chunks is None:
-            self.fixed[name] = item.id.get_offset()
-
     def _attribute(self, group, name):
         """Where the value of an attribute of 8 bytes is."""
-        for kind, at in _messages(self._read, h5o.get_info(group.id).addr):
+        for kind, at in _messages(self._read, _header(group)):
             if kind == _ATTRIBUTE:
                 _, _, named, kinds, space = struct.unpack("<BBHHH", self._read(at, 8))
                 if self._read(at + 8, named).rstrip(b"\0").decode() == name:
@@ -312,9 +357,12 @@ class GrowingFile:
 
     def _chunk(self, column, k):
         """The address of chunk k, which is new if it is the next one."""
-        children = self._children[column.name]
+        children, tree = self._children[column.name], self._trees[column.name]
         if k == len(children):
-            self.put(self._trees[column.name].child(k), struct.pack("<Q", self.end))
+            for at, data in tree.room_for(k, self.end):
+                self.put(at, data)
+                self.end = max(self.end, at + len(data))
+            self.put(tree.child(0, k), struct.pack("<Q", self.end))
             children.append(self.end)
             self.end += -(-column.chunk * column.row_bytes // 8) * 8
         return children[k]
@@ -336,7 +384,9 @@ class GrowingFile:
             for at, value in self._trees[name].in_use(before, chunks):
                 self.put(at, value)
             self._in_use[name] = chunks
-            self.put(self._rows[name], struct.pack("<Q", number))
+            if number != self._published.get(name):
+                self.put(self._rows[name], struct.pack("<Q", number))
+                self._published[name] = number
         self.put(self._counter, struct.pack("<q", count))
 
     def rows_within(self, name: str, size: int) -> int:
@@ -347,7 +397,7 @@ class GrowingFile:
             if at + column.chunk * column.row_bytes > size:
                 inside = max(0, size - at) // column.row_bytes
                 return min(rows, k * column.chunk + inside)
-        return rows
+        return min(rows, len(self._children[name]) * column.chunk)
 
     def close(self) -> None:
         """Release the file."""

@@ -27,6 +27,7 @@ from carom.fields import attributes
 from carom.io.growing import Column, GrowingFile, create
 from carom.io.recording import (
     SLOT_HEAD,
+    check_result,
     check_same,
     check_version,
     hashes,
@@ -43,7 +44,6 @@ from carom.status import NAMES, Status, name_of
 
 _FLOAT = np.dtype("<f8")
 _CHUNK_BYTES, _IMPACT_BYTES = 2**16, 2**12
-_MOST_CHUNKS = 2**14  # of a column: the room that its index takes from the start
 _SMALL = 2**24  # bytes of records up to which they are read at once
 _COUNTER = "/carom", "pieces"
 _COUNTS = struct.Struct("<qq")  # records and impacts, before the state of a run
@@ -66,6 +66,7 @@ class Recording:
     @staticmethod
     def load(path, pile=None) -> Motion:
         """What is in a file, recorded as a run went or saved."""
+        check_result(path)
         return RecordedSolution(path) if is_recording(path) else saved_solution(path)
 
     @staticmethod
@@ -214,7 +215,7 @@ _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."
 
 def _column(name, kind, inner, most, size) -> Column:
     row = kind.itemsize * int(np.prod(inner, dtype=int))
-    chunk = max(1, size // row, -(-most // _MOST_CHUNKS))
+    chunk = max(1, size // row)
     return Column(name, kind, inner, min(most, chunk), most, bounded=True)
 
 

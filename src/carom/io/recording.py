@@ -35,8 +35,11 @@ class Piece(NamedTuple):
 class said:
     """What the system says about a file, as a message with a remedy."""
 
-    def __init__(self, path, doing, intact=None):
+    def __init__(
+        self, path, doing, intact=None, remedy="choose another path, or make this one writable"
+    ):
         self.path, self.doing, self.intact = os.fspath(path), doing, intact
+        self.remedy = remedy
 
     def __enter__(self):
         return self
@@ -45,7 +48,7 @@ class said:
         if not isinstance(problem, OSError):
             return
         why = problem.strerror or str(problem)
-        remedy = "choose another path, or make this one writable"
+        remedy = self.remedy
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "free some space"
         if problem.errno == errno.EAGAIN:
@@ -55,6 +58,44 @@ class said:
             text += f". The {self.intact} records before are intact"
             remedy += ", and go on with Record(path, resume=True) or `carom run --resume FILE`"
         raise RecordError(f"{text}; {remedy}") from problem
+
+
+# What else a path may be, by its ending: said to who takes it for a result.
+KINDS = {
+    ".toml": "a run file: carom run {0} makes its result",
+    ".py": "Python: if it is a run file, carom run {0} makes its result; or try carom lab {0}",
+    ".zarr": "a sweep: carom.study.open_sweep, then carom.study.plot",
+    ".jsonl": "results of carom bench, whose report is the .html beside it",
+    ".html": "a page: open it in a browser",
+}
+_BEGINNINGS = {
+    b"\x89PNG": "a picture",
+    b"GIF8": "a picture",
+    b"PK": "a zip file",
+    b"CDF": "netCDF 3",
+}
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+
+
+def check_result(path) -> None:
+    """Refuse what cannot be a result by its name and its first bytes, and say what it is."""
+    name = os.fspath(path)
+    ending = os.path.splitext(name)[1]
+    if not os.path.exists(name):
+        raise RecordError(f"there is no file {name!r}")
+    if ending in KINDS:
+        raise RecordError(f"{name!r} is {KINDS[ending].format(name)}")
+    if os.path.isdir(name):
+        raise RecordError(f"{name!r} is a folder: name the result in it (.nc, or .vtkhdf)")
+    with said(name, "open", remedy="make it readable"), open(name, "rb") as file:
+        head = file.read(8)
+    if not head.startswith(_HDF5):
+        known = (kind for start, kind in _BEGINNINGS.items() if head.startswith(start))
+        what = next(known, "not HDF5") if head else "empty"
+        raise RecordError(
+            f"{name!r} is {what}, and not a result saved by carom: it cannot be read as HDF5. "
+            "Results are .nc or .vtkhdf files of carom run, Record(path) or sol.save(path)"
+        )
 
 
 @contextlib.contextmanager

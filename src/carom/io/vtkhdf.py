@@ -27,11 +27,12 @@ import numpy as np
 from carom.dump import arrays_of
 from carom.errors import RecordError
 from carom.fields import SPHERES, axes_of
-from carom.io.growing import Column, GrowingFile, create
+from carom.io.growing import Column, GrowingFile, create, datasets
 from carom.io.pile import load_pile, save_pile
 from carom.io.recording import (
     SLOT_HEAD,
     Piece,
+    check_result,
     check_same,
     check_version,
     hashes,
@@ -77,8 +78,10 @@ _TOUCHING = 10  # contacts between spheres, per sphere, at most; no packing has 
 # [1] G. Kuperberg, O. Schramm, Average kissing numbers for non-congruent sphere packings,
 #     Math. Res. Lett. 1 (1994) 339-344: below 14.93 / 2.
 _CHUNK_BYTES = 2**16  # at least, where records are smaller
+_FEW_BYTES = 2**12  # of a chunk of what is a row a record
+_AHEAD = 128  # records whose places VTK is told of at once
 _STATUS = np.dtype("S16")  # its name
-_VERSION = 2
+_VERSION = 3
 
 
 class Recording:
@@ -87,7 +90,7 @@ class Recording:
     def __init__(self, path, layout: "_Layout"):
         self.path, self.layout = os.fspath(path), layout
         self.file = GrowingFile(path, layout.columns, ("VTKHDF/Steps", "NSteps"))
-        self.count, self.contacts = 0, 0
+        self.count, self.contacts, self.told = 0, 0, 0
 
     @staticmethod
     def holds(world) -> bool:
@@ -104,9 +107,8 @@ class Recording:
         """A new file."""
         layout = _Layout(course.world.pile, course.total, course.room)
         settings = course.settings() | {"parts": hashes(course.parts()), "version": _VERSION}
-        times = course.times(course.at)
         with said(path, "begin"):
-            create(path, layout.columns, lambda h5: layout.fill(h5, times, settings, description))
+            create(path, layout.columns, lambda h5: layout.fill(h5, settings, description))
             return Recording(path, layout)
 
     @staticmethod
@@ -139,8 +141,9 @@ class Recording:
             self.count += len(piece.at)
             state = slot(self.count - 1, course.saved() if course.step else b"")  # from 0: anew
             self.file.write_part("carom/checkpoint", (self.count - 1) % 2, state)
-            rows = dict.fromkeys(self.layout.points, self.count * self.layout.N)
-            rows |= {"carom/contacts": self.contacts, "carom/checkpoint": min(self.count, 2)}
+            rows = _rows(self.file.columns, self.count, self.layout.N, self.contacts)
+            rows |= dict.fromkeys(self.layout.places(0, 0), self.told)
+            rows["carom/checkpoint"] = min(self.count, 2)
             self.file.publish(rows, self.count)
 
     def _write(self, k, t, row, stats):
@@ -152,13 +155,18 @@ class Recording:
         self._check_room(len(contacts))
         self.file.write("carom/contacts", self.contacts, contacts)
         checksum = zlib.crc32(contacts.data, checksum)
-        self._put("carom/wall_impulse", k, _wide(row["wall_impulse"]))
+        if self.layout.W:
+            self.file.write("carom/wall_impulse", k, _wide(row["wall_impulse"])[None])
         sums = (row[name] for name in ("work", "push", "overlap"))
         done = (stats[name] for name in ("iterations", "residual", "rebuilds"))
         frame = row["steps"], t, *sums, self.contacts, len(contacts), *done, checksum
-        self._put("carom/frames", k, np.array([frame], _FRAME))
-        self._put("VTKHDF/Steps/Values", k, np.array([t]))
+        self.file.write("carom/frames", k, np.array([frame], _FRAME))
+        self.file.write("VTKHDF/Steps/Values", k, np.array([t]))
         self.contacts += len(contacts)
+        if k >= self.told:
+            self.told = min(self.layout.n, (k // _AHEAD + 1) * _AHEAD)
+            for name, values in self.layout.places(k, self.told).items():
+                self.file.write(name, k, values)
 
     def _check_room(self, new):
         most = self.file.columns["carom/contacts"].most
@@ -168,15 +176,11 @@ class Recording:
                 "one of spheres that touch. Take a smaller dt"
             )
 
-    def _put(self, name, k, row):
-        """A row of a dataset that does not grow."""
-        if row.size:
-            self.file.put(self.file.fixed[name] + k * row.nbytes, np.ascontiguousarray(row))
-
     def solution(self, course) -> "RecordedSpheres":
         """What was kept, and how the run ended."""
         with said(self.path, "end", self.count):
-            self._put("carom/status", 0, np.array([name_of(course.status)], _STATUS))
+            status = np.array([name_of(course.status)], _STATUS)
+            self.file.put(self.file.fixed["carom/status"], status.tobytes())
         found = RecordedSpheres(self.path, course.world.pile, course.scheme)
         found.error = course.error
         return found
@@ -247,25 +251,49 @@ class _Layout:
                 Column(f"VTKHDF/PointData/{name}", _FLOAT, inner, chunk, rows)
                 for name, inner in (_SPINNING if pile.spins else _POINT_DATA).items()
             ),
-            Column("carom/contacts", self.contact, (), max(4 * self.N, 1024), records * touching),
+            Column("carom/contacts", self.contact, (), max(self.N, 1024), records * touching),
             Column("carom/checkpoint", np.dtype("u1"), (SLOT_HEAD + room,), 1, 2),
+            self._each("carom/frames", _FRAME, ()),
+            self._each("VTKHDF/Steps/Values", _FLOAT, ()),
+            *(
+                Column(name, a.dtype, a.shape[1:], min(records, _AHEAD), records)
+                for name, a in self.places(0, 0).items()
+            ),
         ]
-        self.points = [c.name for c in self.columns if c.name.startswith("VTKHDF/")]
+        if self.W:
+            self.columns.append(self._each("carom/wall_impulse", _FLOAT, (self.W, 3)))
 
-    def fill(self, h5, times, settings, description):
+    def _each(self, name, dtype, inner) -> Column:
+        """A row a record."""
+        chunk = max(1, _FEW_BYTES // (dtype.itemsize * int(np.prod(inner, dtype=int))))
+        return Column(name, dtype, inner, min(self.n, chunk), self.n)
+
+    def places(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        """What VTK is told of some records: where each begins in which table."""
+        here = self.N * np.arange(start, stop, dtype="<i8")
+        none = np.zeros((len(here), 4), "<i8")
+        names = _SPINNING if self.pile.spins else _POINT_DATA
+        told = {
+            "PointOffsets": here,
+            "PartOffsets": np.zeros_like(here),
+            "NumberOfParts": np.ones_like(here),
+            "CellOffsets": none,
+            "ConnectivityIdOffsets": none,
+            **{f"PointDataOffsets/{name}": here for name in names},
+        }
+        return {f"VTKHDF/Steps/{name}": values for name, values in told.items()}
+
+    def fill(self, h5, settings, description):
         """What does not grow."""
-        self._fill_vtk(h5["VTKHDF"], times)
+        self._fill_vtk(h5["VTKHDF"])
         group = h5["carom"]
         group.attrs["settings"] = json.dumps(settings)
-        group["frames"] = np.zeros(self.n, _FRAME)
         group["status"] = np.array(["unfinished"], _STATUS)
-        if self.W:
-            group["wall_impulse"] = np.zeros((self.n, self.W, 3))
         group["description"] = np.frombuffer(description.encode() or b" ", "u1")
         save_pile(group.create_group("pile"), self.pile)
 
-    def _fill_vtk(self, group, times):
-        n, N = self.n, self.N
+    def _fill_vtk(self, group):
+        N = self.N
         group.attrs["Version"] = np.array([2, 0], "<i8")
         group.attrs.create("Type", b"PolyData", dtype="S8")
         group["NumberOfPoints"] = np.array([N], "<i8")
@@ -276,16 +304,14 @@ class _Layout:
             cells["Offsets"] = np.arange(points + 1, dtype="<i8")
             cells["NumberOfCells"] = np.array([points], "<i8")
             cells["NumberOfConnectivityIds"] = np.array([points], "<i8")
-        steps = group.create_group("Steps")
-        steps.attrs["NSteps"] = np.int64(0)
-        steps["Values"] = times
-        steps["PointOffsets"] = N * np.arange(n, dtype="<i8")
-        steps["PartOffsets"] = np.zeros(n, "<i8")
-        steps["NumberOfParts"] = np.ones(n, "<i8")
-        for name in ("CellOffsets", "ConnectivityIdOffsets"):
-            steps[name] = np.zeros((n, 4), "<i8")
-        for name in _SPINNING if self.pile.spins else _POINT_DATA:
-            steps[f"PointDataOffsets/{name}"] = N * np.arange(n, dtype="<i8")
+        group["Steps"].attrs["NSteps"] = np.int64(0)
+
+
+def _rows(names, records: int, N: int, contacts: int) -> dict[str, int]:
+    """How many rows the columns have: one a record, or one a sphere of a record; and contacts."""
+    points = ("VTKHDF/Points", "VTKHDF/PointData/")
+    rows = {name: records * (N if name.startswith(points) else 1) for name in names}
+    return rows | {"carom/contacts": contacts}
 
 
 def _point_columns(row: dict) -> dict[str, np.ndarray]:
@@ -336,21 +362,20 @@ def _wide(x):
 
 def open_file(path) -> Any:
     """A recording, open for reading; one that was cut off is first cut back to whole records."""
+    check_result(path)
     name = os.fspath(path)
-    if not os.path.exists(name):
-        raise RecordError(f"there is no file {name!r}")
     try:
         with read_from(path):
             _mend(name)
             file: Any = h5py.File(name, "r", locking=False)
-            ours = "carom/frames" in file and "VTKHDF/Steps" in file
+            ours, held = "carom/frames" in file and "VTKHDF/Steps" in file, ", ".join(file)
     except RecordError as problem:
         if isinstance(problem.__cause__, OSError):
             raise RecordError(f"{name!r} cannot be read as HDF5: {problem.__cause__}") from None
         raise
     if not ours:
         file.close()
-        raise RecordError(f"{name!r} is not a recording of spheres made by carom")
+        raise RecordError(f"{name!r} is not a recording of spheres made by carom: it holds {held}")
     return file
 
 
@@ -361,40 +386,35 @@ def _mend(path: str) -> None:
         return
     try:
         _cut_back(path)
-    except BaseException:
+    except Exception:  # what HDF5 makes of a file without its head
         os.truncate(path, size)
-        raise
+        raise RecordError(
+            f"{path!r} was cut off before its first record: there is no record left in it"
+        ) from None
 
 
 def _cut_back(path: str) -> None:
     h5: Any = h5py.File(path, "r", locking=False)
     with h5:
-        if "carom/frames" not in h5:
-            raise RecordError(f"{path!r} was cut off before its first record: nothing is left")
         count = int(h5["VTKHDF/Steps"].attrs["NSteps"])
         while count and not _whole(h5, count - 1):
             count -= 1
         N, rows = int(h5["VTKHDF/NumberOfPoints"][0]), h5["carom/frames"][:count]
         contacts = int(rows["first_contact"][-1] + rows["contacts"][-1]) if count else 0
-        columns = _columns_of(h5)
+        columns, checkpoints = _columns_of(h5), h5["carom/checkpoint"].shape[0]
     file = GrowingFile(path, columns, ("VTKHDF/Steps", "NSteps"))
-    names = [name for name in file.columns if name.startswith("VTKHDF/")]
-    file.publish(dict.fromkeys(names, count * N) | {"carom/contacts": contacts}, count)
+    rows = _rows(file.columns, count, N, contacts)
+    file.publish(rows | {"carom/checkpoint": checkpoints}, count)
     file.close()
 
 
 def _columns_of(h5) -> list[Column]:
-    """The columns of a file as they are on disk; how many rows may come is read off its times."""
-    n, N = len(h5["carom/frames"]), int(h5["VTKHDF/NumberOfPoints"][0])
-    W = len(h5["carom/wall_impulse"][0]) if "carom/wall_impulse" in h5 else 0
-    most = {"carom/contacts": n * N * (_TOUCHING + W), "carom/checkpoint": 2}
-    found = []
-    for name in ("VTKHDF/Points", *_point_names(h5), *most):
-        data = h5[name]
-        found.append(
-            Column(name, data.dtype, data.shape[1:], data.chunks[0], most.get(name, n * N))
-        )
-    return found
+    """The columns of a file as they are on disk."""
+    return [
+        Column(name, data.dtype, data.shape[1:], data.chunks[0], data.shape[0])
+        for name, data in datasets(h5)
+        if data.chunks is not None
+    ]
 
 
 def _point_names(h5) -> list[str]:
@@ -404,9 +424,9 @@ def _point_names(h5) -> list[str]:
 
 def _whole(h5, k) -> bool:
     """Whether record k is what was written."""
-    row, N = h5["carom/frames"][k], int(h5["VTKHDF/NumberOfPoints"][0])
-    checksum = 0
+    N, checksum = int(h5["VTKHDF/NumberOfPoints"][0]), 0
     try:
+        row = h5["carom/frames"][k]
         for name in ("VTKHDF/Points", *_point_names(h5)):
             checksum = zlib.crc32(h5[name][k * N : (k + 1) * N], checksum)
         first = row["first_contact"]

@@ -331,15 +331,15 @@ def saved_solution(path) -> "Solution":
     import h5py
     import xarray
 
-    with h5py.File(path, "r"):  # what is no HDF5 is said here, and not by three packages
-        pass
+    with h5py.File(path, "r") as file:  # what is no HDF5 is said here, and not by three packages
+        missing = {"q", "v", "gap", "status"} - set(file)
+        if missing:
+            raise RecordError(
+                f"{os.fspath(path)!r} is not a solution saved by carom: it has no "
+                f"{', '.join(sorted(missing))}, but {', '.join(file) or 'nothing'}"
+            )
     with xarray.open_dataset(path, engine="h5netcdf") as data:
         data.load()
-    missing = {"q", "v", "gap", "status"} - set(data.variables)
-    if missing:
-        raise RecordError(
-            f"{os.fspath(path)!r} is not a solution saved by carom: it has no {sorted(missing)}"
-        )
     status = jax.tree_util.tree_unflatten(
         jax.tree_util.tree_structure(Status.ok), [jnp.asarray(data["status"].values)]
     )

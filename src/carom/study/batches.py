@@ -98,7 +98,17 @@ def open_sweep(path: str | os.PathLike):
     """The Dataset of a sweep on disk, finished or not: NaN, and status -2, where it is not."""
     import xarray
 
-    return xarray.open_zarr(os.fspath(path), consolidated=False)
+    path = os.fspath(path)
+    if not os.path.exists(path):
+        raise StudyError(f"there is no sweep {path!r}: sweep(..., path=...) writes one")
+    _zarr()
+    try:
+        return xarray.open_zarr(path, consolidated=False)
+    except Exception as problem:
+        raise StudyError(
+            f"{path!r} is no sweep ({type(problem).__name__}): it is opened as a Zarr store, such "
+            "as sweep(..., path=...) writes; carom.load opens solutions"
+        ) from problem
 
 
 def _grid(parameters, samples) -> tuple[dict[str, int], dict[str, np.ndarray]]:
@@ -268,6 +278,18 @@ def _local_results(work: _Work, todo, retries):
             yield i, work.shaped(i, fields)
 
 
+def _zarr():
+    """The package that keeps sweeps on disk."""
+    try:
+        import zarr
+    except ModuleNotFoundError as missing:
+        raise StudyError(
+            "a sweep on disk (path=...) is kept by zarr, which is not installed: "
+            "pip install 'carom[sweep]', or leave path out to keep it in memory"
+        ) from missing
+    return zarr
+
+
 class _Memory:
     """Results in arrays."""
 
@@ -298,9 +320,13 @@ class _ZarrStore:
     """Results in a Zarr store that xarray opens; ``done`` says which chunks are there."""
 
     def __init__(self, work: _Work, path):
-        import zarr
-
         self.work, self.path = work, os.fspath(path)
+        if os.path.isfile(self.path):
+            raise StudyError(
+                f"{self.path!r} is there already and is no sweep: it is not written over. Choose "
+                "another path, or remove it"
+            )
+        zarr = _zarr()
         if os.path.exists(self.path):
             try:
                 self.group = zarr.open_group(self.path, mode="r+")
