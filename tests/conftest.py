@@ -1,5 +1,6 @@
 """Compiled programs are kept between tests, workers and runs: compiling is most of the time."""
 
+import inspect
 import os
 from pathlib import Path
 
@@ -24,3 +25,14 @@ def pytest_collection_modifyitems(items):
         path = item.path.relative_to(_HERE).as_posix()
         if f"{path}::{item.name}".startswith(listed):
             item.add_marker(pytest.mark.slow)
+        if _moves_spheres(item):
+            item.add_marker(pytest.mark.xdist_group("spheres"))
+
+
+def _moves_spheres(item) -> bool:
+    """Whether Numba compiles kernels, for a minute: one worker does that, once, for all."""
+    rooms = ("sphere", "fclib", "grains", "toy_wall", "test_recording", "test_drawn", "examples")
+    if any(word in item.nodeid for word in rooms):
+        return True
+    code = getattr(item, "function", None)
+    return code is not None and "pheres" in inspect.getsource(code)

@@ -28,17 +28,22 @@ def stopping_after(monkeypatch, writes):
     return left
 
 
-def forked(run, begun, kill_after=None):
-    """``run()`` in a forked process; seconds since ``begun()``, or None if it was killed."""
+def forked(run, begun=lambda: True, kill_after=None):
+    """``run()`` in a forked process; with ``kill_after``, SIGKILL so long after ``begun()`` first
+    holds.  Seconds since then, or None if it was killed."""
     child = os.fork()
     if child == 0:
         os._exit(0 if run().ok else 1)
-    while not begun():
+    ended = (0, 0)
+    while ended[0] == 0 and not begun():
+        ended = os.waitpid(child, os.WNOHANG)
         time.sleep(1e-3)
     began = time.perf_counter()
-    if kill_after is not None:
-        time.sleep(kill_after)
-        os.kill(child, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if ended[0] == 0:
+        if kill_after is not None:
+            time.sleep(kill_after)
+            os.kill(child, signal.SIGKILL)
+        ended = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(ended[1])
     assert code in (0, -signal.SIGKILL), code
     return time.perf_counter() - began if code == 0 else None
