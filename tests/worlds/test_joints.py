@@ -1,8 +1,10 @@
 """Mechanisms in redundant coordinates, held together by joints, against the same in free ones."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import simpson
 
 import carom
 
@@ -130,6 +132,102 @@ def test_redundant_bars(scheme):
         assert np.max(np.abs(sol.joint_impulse)) < 1.0  # 2 g dt shared by the bars
     assert errors[1] < 0.01
     assert 1.5 < errors[0] / errors[1] < 2.6
+
+
+# Under event detection: to its tolerance.
+
+
+def test_events_a_pendulum():
+    """In Cartesian coordinates, against the same in an angle; the rod's length to rounding."""
+    held = carom.System(
+        force=gravity((1.0,)), joint=lambda t, q: apart(q, jnp.zeros(2), 1.0), mass=[1.0, 1.0]
+    )
+    sol = carom.solve(held, carom.EventDriven(), [1.0, 0.0], [0.0, 0.0], t1=4.0, dt=0.5)
+    free = carom.Lagrangian(mass=[1.0], potential=lambda q: -G * jnp.cos(q[0]))
+    x = carom.solve(free, carom.EventDriven(), [np.pi / 2], [0.0], t1=4.0, dt=0.5)
+    angle, rate = x.q[:, 0], x.v[:, 0]
+    np.testing.assert_allclose(sol.q.T, [np.sin(angle), -np.cos(angle)], atol=1e-10)
+    np.testing.assert_allclose(np.hypot(*sol.q.T), 1.0, atol=1e-15)
+    assert sol.stats.residual < 1e-14
+    # the rod's force g cos + rate^2, over each record
+    fine = carom.solve(free, carom.EventDriven(), [np.pi / 2], [0.0], t1=4.0, dt=0.005)
+    force = G * np.cos(fine.q[:, 0]) + fine.v[:, 0] ** 2
+    pull = [simpson(force[k : k + 101], dx=0.005) for k in range(0, 800, 100)]
+    np.testing.assert_allclose(-sol.joint_impulse[1:, 0], pull, atol=1e-7)
+    assert np.ptp(0.5 * rate**2 - G * np.cos(angle)) < 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [pendulum_pair, slider_crank])
+def test_events_of_mechanisms(mechanism):
+    """Impacts and impulses too."""
+    held, free, places, angles, t1 = mechanism()
+    q0, v0, rest = np.asarray(places(jnp.array(angles))), np.zeros(4), np.zeros(2)
+    exact = carom.solve(free, carom.EventDriven(), angles, rest, t1=t1, dt=t1 / 40)
+    sol = carom.solve(held, carom.EventDriven(), q0, v0, t1=t1, dt=t1 / 40)
+    assert len(sol.impacts) == len(exact.impacts) >= 1
+    np.testing.assert_allclose(sol.q, [places(jnp.array(q)) for q in exact.q], atol=1e-11)
+    for name in ("time", "velocity_before", "impulse"):
+        np.testing.assert_allclose(sol.impacts[name], exact.impacts[name], atol=1e-9)
+    np.testing.assert_allclose(sol.impulse, exact.impulse, atol=1e-9)
+    assert sol.stats.residual < 1e-14
+
+
+@pytest.mark.slow
+def test_events_of_redundant_bars():
+    """Three parallel bars share the load, wherever the stages of a step lie."""
+
+    def bars(t, q):
+        ends = [(q[:2], 0.0), (q[2:], 2.0), (0.5 * (q[:2] + q[2:]), 1.0)]
+        links = [apart(p, jnp.array([x, 0.0]), 1.0) for p, x in ends]
+        return jnp.array([*links, apart(q[:2], q[2:], 2.0)])
+
+    frame = carom.System(mass=[1.0] * 4, force=gravity((1.0, 1.0)), joint=bars)
+    q0 = np.array([np.sin(0.7), -np.cos(0.7), 2.0 + np.sin(0.7), -np.cos(0.7)])
+    pendulum = carom.Lagrangian(mass=[1.0], potential=lambda q: -G * jnp.cos(q[0]))
+    angle = carom.solve(pendulum, carom.EventDriven(), [0.7], [0.0], t1=2.0, dt=0.1).q[:, 0]
+    sol = carom.solve(frame, carom.EventDriven(), q0, np.zeros(4), t1=2.0, dt=0.1)
+    np.testing.assert_allclose(sol.q[:, :2].T, [np.sin(angle), -np.cos(angle)], atol=1e-11)
+    np.testing.assert_allclose(sol.q[:, 2:] - sol.q[:, :2], [[2.0, 0.0]] * 21, atol=1e-14)
+    for other in (1, 2):
+        np.testing.assert_allclose(sol.joint_impulse[:, other], sol.joint_impulse[:, 0], atol=1e-12)
+
+
+@pytest.mark.slow
+def test_events_on_a_rod_that_turns():
+    """A joint that moves: a bead flung against a stop, where it comes to rest, as on a line."""
+    w = 1.3
+    rod = carom.System(
+        force=lambda t, q, v: 0.0 * q,
+        joint=lambda t, q: -jnp.sin(w * t) * q[0] + jnp.cos(w * t) * q[1],
+        gap=lambda t, q: 2.0 - jnp.sqrt(q @ q),
+        restitution=0.5,
+    )
+    line = carom.System(force=lambda t, r, v: w * w * r, gap=lambda t, r: 2.0 - r, restitution=0.5)
+    sol = carom.solve(rod, carom.EventDriven(), [1.0, 0.0], [0.0, w], t1=6.0, dt=0.25)
+    exact = carom.solve(line, carom.EventDriven(), [1.0], [0.0], t1=6.0, dt=0.25)
+    assert len(sol.impacts) == len(exact.impacts)
+    np.testing.assert_allclose(np.hypot(*sol.q.T), exact.q[:, 0], atol=1e-10)
+    np.testing.assert_allclose(sol.impulse, exact.impulse, atol=1e-7)
+    assert exact.v[-1, 0] == 0.0
+
+
+@pytest.mark.slow
+def test_events_and_derivatives():
+    """Of a Cartesian pendulum that strikes a wall, with respect to gravity, by differences."""
+
+    def end(g):
+        held = carom.System(
+            force=lambda t, q, v: jnp.array([0.0, -g]),
+            joint=lambda t, q: apart(q, jnp.zeros(2), 1.0),
+            gap=lambda t, q: q[0] + 0.4,
+            restitution=0.7,
+        )
+        return carom.solve(held, carom.EventDriven(), [1.0, 0.0], [0.0, 0.0], t1=2.0, dt=2.0).q[-1]
+
+    h = 1e-4
+    difference = (end(G + h) - end(G - h)) / (2 * h)
+    np.testing.assert_allclose(jax.jacfwd(end)(G), difference, rtol=1e-6)
 
 
 @pytest.mark.slow

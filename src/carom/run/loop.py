@@ -11,6 +11,7 @@ from jax import Array
 from carom.derivatives import no_derivative_where
 from carom.fields import MOTION
 from carom.results.solution import Stats
+from carom.schemes.held import held
 from carom.schemes.scheme import Report, Scheme, State, rebound
 from carom.status import Status, failing, first_failure
 
@@ -189,6 +190,8 @@ def _impact_at_start(system, t0, q0, v0, contacts, closed):
     """
     w = contacts.velocity(v0)[:, 0]
     hit = closed & (w < 0.0)
+    if contacts.law.joints:  # a joint is met at all times
+        hit, system = hit & ~contacts.law.bilateral(), held(system, t0, q0)
     moved = contacts.gap - jax.lax.stop_gradient(contacts.gap)
     shift = jnp.sum(jnp.where(hit, -moved / jnp.where(hit, w, 1.0), 0.0))
     shift = no_derivative_where(jnp.sum(hit) > 1, shift)

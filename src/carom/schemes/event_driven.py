@@ -11,9 +11,10 @@ from jax import Array
 from carom.contracts import Equations
 from carom.derivatives import no_derivative_where
 from carom.projection.metric import product
+from carom.schemes.held import bent, held, is_held
 from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, Pieces, dense
 from carom.schemes.linearly_implicit import LinearlyImplicit
-from carom.schemes.resting import equal, independent, reaction, stilled
+from carom.schemes.resting import equal, independent, reaction, second, stilled
 from carom.schemes.runge_kutta import RungeKutta
 from carom.schemes.scheme import Report, Scheme, State, number, rebound
 from carom.status import Status, failing, first_failure
@@ -97,6 +98,7 @@ class EventDriven(Scheme):
     rigid: ClassVar[bool] = True
     differentiable: ClassVar[bool] = True
     lockstep: ClassVar[bool] = False
+    jointed: ClassVar[bool] = True
     dense: ClassVar[bool] = True
     located: ClassVar[bool] = True
 
@@ -113,6 +115,7 @@ class EventDriven(Scheme):
         )
 
     def start(self, world, t, q, v, dt):
+        world = held(world, t, q)
         contacts = world.normals(t, q)
         closed = contacts.gap <= 1e-10 * (_size(contacts, q) + 1e-4)
         resting = closed & (jnp.abs(contacts.velocity(v)) <= _SAME * _speed(contacts, v))
@@ -133,12 +136,13 @@ class EventDriven(Scheme):
 
     def _moved(self, world, state, t1, pausing):
         p = world.gaps(state.t, state.q).shape[0]
+        k = 0 if getattr(world, "joint", None) is None else world.joints(state.t, state.q).shape[0]
         zero = jnp.array(0)
         loop = _Loop(
             t=jnp.asarray(state.t, float),
             q=state.q,
             v=state.v,
-            push=jnp.zeros(p),
+            push=jnp.zeros(p + k),
             mode=state.memory.mode,
             h=jnp.asarray(state.memory.h, float),
             cut=jnp.asarray(jnp.inf),
@@ -160,6 +164,7 @@ class EventDriven(Scheme):
 
         loop = jax.lax.while_loop(going, lambda s: self._turn(world, method, s, t1), loop)
         lost = failing((loop.t < t1) & (loop.turns >= _TURNS), Status.unconverged)
+        world = held(world, loop.t, loop.q)
         before = world.normals(state.t, state.q).velocity(state.v)
         after = world.normals(loop.t, loop.q).velocity(loop.v)
         new = State(loop.t, loop.q, loop.v, _Memory(loop.mode, loop.h, loop.crowd, loop.since))
@@ -167,7 +172,7 @@ class EventDriven(Scheme):
             impulse=loop.push[:, None],
             before=before[:, None],
             after=after[:, None],
-            residual=jnp.zeros(()),
+            residual=world.drift(loop.t, loop.q) if is_held(world) else jnp.zeros(()),
             iterations=loop.turns,
             contraction=jnp.zeros(()),
             status=first_failure(loop.status, lost),
@@ -178,6 +183,7 @@ class EventDriven(Scheme):
 
     def _turn(self, world, method, s, t1):
         """One step of the method: accepted, ended by an event, or shortened."""
+        world = held(world, s.t, s.q)
         stop, window = self._next_stop(s.t, t1)
         flow = _Flow(world, s.mode, window, s.q.shape[0])
         y = jnp.concatenate([s.q, s.v, s.push])
@@ -308,7 +314,7 @@ class EventDriven(Scheme):
 
     def _whole(self, world, flow, s, seen, y, t):
         """The state at the end of a step in which nothing happens."""
-        q, v, push = flow.split(y)
+        q, v, push = flow.settled(t, y)
         q, v = _back_on(flow, t, q, v, s.mode)
         q, v, push = no_derivative_where(seen.graze, (q, v, push))
         status = failing(~world.metric(q).ok(), Status.mass)
@@ -316,7 +322,7 @@ class EventDriven(Scheme):
 
     def _after_event(self, world, flow, method, s, y, t, shift):
         """The state behind an event at (t + shift, y): (3), (5), then (4)."""
-        q, v, push = flow.split(y)
+        q, v, push = flow.settled(t, y, shift)
         metric, contacts = world.metric(q), flow.normals(t + shift, q)
         w = contacts.velocity(v)
         reach = _SAME * (_size(contacts, q) + jnp.abs(s.h * w))
@@ -333,14 +339,16 @@ class EventDriven(Scheme):
 
         # beside the contacts that last: a ball may bounce on one that rests
         # v1 may be what is left of blows that cancel
-        blows = jax.vmap(lambda row, b: reaction(metric, row[None], b[None]))(contacts.rows, blow)
+        blows = jax.vmap(lambda row, b: reaction(metric, row[None], b[None]))(
+            contacts.rows, flow.of_gaps(blow)
+        )
         sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1)) + jnp.sum(jnp.abs(blows), axis=0)
         still = jnp.abs(w1) <= _SAME * _speed(contacts, sizes)
         lasting = independent(metric, contacts.rows, _pressing(flow, t, q, v1, closed & still))
 
         def bent(v, mode):
             a = _Flow(world, mode, flow.window, flow.d).acceleration(t, q, v)
-            return _second(flow, t, q, v, a)
+            return second(flow.gaps, t, q, v, a)
 
         a0, a = jax.vmap(bent)(
             *jax.lax.stop_gradient((jnp.stack([v, v1]), jnp.stack([s.mode, lasting])))
@@ -370,7 +378,7 @@ class EventDriven(Scheme):
         q, v2, push, blow, shift = no_derivative_where(
             several | graze | crowded, (q, v2, push, blow, shift)
         )
-        table, count = _logged(s, t + shift, w, w1, blow)
+        table, count = _logged(s, t + shift, w, w1, flow.of_gaps(blow))
         # back to the time of the step, which does not move with the parameters
         after = _Flow(world, mode, flow.window, flow.d)
         y = method.step(after.rate, t, jnp.concatenate([q, v2, push + blow]), -shift)[0]
@@ -456,7 +464,7 @@ class _Path(eqx.Module):
         d = flow.d
         fault = method.damped(flow.rate, t, y, h, rates - slopes)[:, : 2 * d]
         gap = jax.vmap(lambda t, x: flow.gaps(t, x[:d]))(times, x)
-        lam = rates[:, 2 * d :]
+        lam = rates[:, 2 * d : 2 * d + gap.shape[1]]
         return _Path(gap, lam, h * jnp.max(jnp.abs(fault), axis=0))
 
 
@@ -470,6 +478,17 @@ class _Flow(eqx.Module):
 
     def split(self, y):
         return y[: self.d], y[self.d : 2 * self.d], y[2 * self.d :]
+
+    def settled(self, t, y, shift=0.0):
+        """The same at t + shift, on the joints."""
+        q, v, push = self.split(y)
+        if is_held(self):
+            q, v = self.world.settled(self.at(t + shift), q, v)
+        return q, v, push
+
+    def of_gaps(self, impulses):
+        """Without those of joints."""
+        return impulses[: self.mode.shape[0]] if is_held(self) else impulses
 
     def at(self, t):
         return jnp.clip(t, *self.window)
@@ -492,7 +511,8 @@ class _Flow(eqx.Module):
     def rate(self, t, y):
         q, v, _ = self.split(y)
         a, lam = self._accelerated(t, q, v)
-        return jnp.concatenate([v, a, lam])
+        pull = [self.world.tension(self.at(t), q, v, lam)] if is_held(self) else []
+        return jnp.concatenate([v, a, lam, *pull])
 
     def acceleration(self, t, q, v):
         return self._accelerated(t, q, v)[0]
@@ -501,7 +521,7 @@ class _Flow(eqx.Module):
         metric = self.metric(q)
         free = metric.solve(self.forces(t, q, v))
         rows = self.normals(t, q).rows
-        lam = -equal(metric, rows, _second(self, t, q, v, free), self.mode)
+        lam = -equal(metric, rows, second(self.gaps, t, q, v, free), self.mode)
         return free + reaction(metric, rows, lam), lam
 
 
@@ -515,7 +535,7 @@ def _reached(flow, method, t, y, h, seen, turns):
         ahead, _, _ = loop
         there = method.step(flow.rate, t, y, h + ahead)[0]
         later = ahead
-        if there.shape[0] > 2 * flow.d:
+        if flow.mode.shape[0]:
             gap = flow.gaps(t + h + ahead, flow.split(there)[0])[seen.which]
             moved = (gap - jax.lax.stop_gradient(gap)) / seen.slope
             later = ahead - jnp.where(seen.hit, moved, 0.0)
@@ -523,13 +543,6 @@ def _reached(flow, method, t, y, h, seen, turns):
 
     zero = jnp.zeros(())
     return jax.lax.fori_loop(0, turns, turn, (zero, y, zero))[1:]
-
-
-def _second(world, t, q, v, a):
-    def normal(t, q, v):
-        return jax.jvp(world.gaps, (t, q), (jnp.ones(()), v))[1]
-
-    return jax.jvp(normal, (t, q, v), (jnp.ones(()), v, a))[1]
 
 
 def _size(contacts, q):
@@ -553,7 +566,7 @@ def _pressing(world, t, q, v, resting):
     """(4): which of the gaps at rest stay closed."""
     metric, contacts = world.metric(q), world.normals(t, q)
     free = metric.solve(world.forces(t, q, v))
-    bend = _second(world, t, q, v, jnp.zeros_like(v))
+    bend = bent(world, t, q, v, free, contacts.rows)
     metric, contacts, free, bend = jax.lax.stop_gradient((metric, contacts, free, bend))
     found = world.project(metric, free, contacts, bend, resting)
     return resting & (found.multipliers > 0.0)

@@ -11,6 +11,15 @@ def reaction(metric, rows, lam):
     return metric.lift(product(metric.whiten(rows).T, lam))
 
 
+def second(values, t, q, v, a):
+    """d^2/dt^2 of values(t, q) along a motion with velocity v and acceleration a."""
+
+    def rate(t, q, v):
+        return jax.jvp(values, (t, q), (jnp.ones(()), v))[1]
+
+    return jax.jvp(rate, (t, q, v), (jnp.ones(()), v, a))[1]
+
+
 def equal(metric, rows, value, mask):
     """x with (G M^-1 G^T x)_i = value_i on the mask, and x_i = 0 elsewhere."""
     N = metric.whiten(rows)

@@ -65,8 +65,8 @@ def check_laws(system, scheme) -> None:
         raise errors.KindError(f"{name} does not carry what glue remembers: use Maury")
     if system.joint is not None and not scheme.jointed:
         raise errors.KindError(
-            f"{name} does not hold joints: use Moreau, Maury or PaoliSchatzman, or coordinates in "
-            "which the joint needs no equation"
+            f"{name} does not hold joints: use Moreau, Maury, PaoliSchatzman or EventDriven, or "
+            "coordinates in which the joint needs no equation"
         )
 
 
