@@ -1,6 +1,6 @@
 """Event detection: the smooth motion at high order, cut at every impact and release."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -10,11 +10,11 @@ from jax import Array
 
 from carom.contracts import Equations
 from carom.derivatives import no_derivative_where
-from carom.projection.metric import product
-from carom.schemes.held import bent, held, is_held
+from carom.schemes.flow import Flow, pressing, size_of, speed_of
+from carom.schemes.held import held, is_held
 from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, Pieces, dense
 from carom.schemes.linearly_implicit import LinearlyImplicit
-from carom.schemes.resting import equal, independent, reaction, second, stilled
+from carom.schemes.resting import independent, reaction, second, stilled
 from carom.schemes.runge_kutta import RungeKutta
 from carom.schemes.scheme import Report, Scheme, State, number, rebound
 from carom.status import Status, failing, first_failure
@@ -117,13 +117,13 @@ class EventDriven(Scheme):
     def start(self, world, t, q, v, dt):
         world = held(world, t, q)
         contacts = world.normals(t, q)
-        closed = contacts.gap <= 1e-10 * (_size(contacts, q) + 1e-4)
-        resting = closed & (jnp.abs(contacts.velocity(v)) <= _SAME * _speed(contacts, v))
+        closed = contacts.gap <= 1e-10 * (size_of(contacts, q) + 1e-4)
+        resting = closed & (jnp.abs(contacts.velocity(v)) <= _SAME * speed_of(contacts, v))
         a = world.acceleration(t, q, v)
         large, fast = (jnp.max(jnp.abs(x)) for x in (jnp.append(q, v), jnp.append(v, a)))
         h = jnp.clip(0.01 * large / jnp.where(fast > 0.0, fast, 1.0), 1e-6 * dt, dt)
         h = jax.lax.stop_gradient(jnp.where(fast > 0.0, h, dt))
-        mode, since = _pressing(world, t, q, v, resting), jnp.asarray(t, float)
+        mode, since = pressing(world, t, q, v, resting), jnp.asarray(t, float)
         return State(t, q, v, _Memory(mode, h, jnp.array(0), jax.lax.stop_gradient(since)))
 
     def step(self, world, state, dt):
@@ -185,7 +185,7 @@ class EventDriven(Scheme):
         """One step of the method: accepted, ended by an event, or shortened."""
         world = held(world, s.t, s.q)
         stop, window = self._next_stop(s.t, t1)
-        flow = _Flow(world, s.mode, window, s.q.shape[0])
+        flow = Flow(world, s.mode, window, s.q.shape[0])
         y = jnp.concatenate([s.q, s.v, s.push])
         longest = jnp.inf if self.max_step is None else self.max_step
         wanted = jnp.minimum(jnp.minimum(s.h, s.cut), longest)
@@ -259,7 +259,7 @@ class EventDriven(Scheme):
         q, v, _ = flow.split(y)
         contacts = flow.normals(t, q)
         before = flow.normals(s.t, s.q)
-        size = jnp.maximum(_size(contacts, q), _size(before, s.q))
+        size = jnp.maximum(size_of(contacts, q), size_of(before, s.q))
         timed = jnp.maximum(jnp.abs(contacts.rate), jnp.abs(before.rate)) * jnp.abs(t)
         start = jnp.minimum(before.gap, 0.0)  # of a gap that leaves, zero but for rounding
         pieces = Pieces.of(jnp.where(s.mode, path.lam, path.gap - start))
@@ -280,7 +280,7 @@ class EventDriven(Scheme):
         near = 2.0 * slack + 8.0 * _EPS * (jnp.abs(t) + h) * jnp.abs(w)
         # what rounding keeps from being met is met less closely, within the tolerance
         near = jnp.minimum(near * 2.0**s.tries, jnp.maximum(near, jnp.where(s.mode, jnp.inf, wide)))
-        least = jnp.where(s.mode | (s.tries > 8), 0.0, _SAME * _speed(contacts, v))
+        least = jnp.where(s.mode | (s.tries > 8), 0.0, _SAME * speed_of(contacts, v))
         sinking = (slope < -least) | (s.mode & (f[-1] <= 0.0)) | (s.tries > 30)
         ending = (f[-1] <= near) & ((f[-1] >= -near) | tiny) & sinking
         # doubts that are about nothing but the end
@@ -315,7 +315,7 @@ class EventDriven(Scheme):
     def _whole(self, world, flow, s, seen, y, t):
         """The state at the end of a step in which nothing happens."""
         q, v, push = flow.settled(t, y)
-        q, v = _back_on(flow, t, q, v, s.mode)
+        q, v = flow.back_on(t, q, v)
         q, v, push = no_derivative_where(seen.graze, (q, v, push))
         status = failing(~world.metric(q).ok(), Status.mass)
         return eqx.tree_at(lambda s: (s.t, s.q, s.v, s.push, s.status), s, (t, q, v, push, status))
@@ -325,9 +325,9 @@ class EventDriven(Scheme):
         q, v, push = flow.settled(t, y, shift)
         metric, contacts = world.metric(q), flow.normals(t + shift, q)
         w = contacts.velocity(v)
-        reach = _SAME * (_size(contacts, q) + jnp.abs(s.h * w))
+        reach = _SAME * (size_of(contacts, q) + jnp.abs(s.h * w))
         closed = s.mode | (contacts.gap <= jnp.maximum(reach, 0.1 * self.atol))
-        hit = closed & ~s.mode & (w < -_SAME * _speed(contacts, v))
+        hit = closed & ~s.mode & (w < -_SAME * speed_of(contacts, v))
         both = world.contacts(flow.at(t + shift), q)
         struck = rebound(world, metric, both, v, closed)
         v1 = jnp.where(jnp.any(hit), struck.point, v)
@@ -343,19 +343,19 @@ class EventDriven(Scheme):
             contacts.rows, flow.of_gaps(blow)
         )
         sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1)) + jnp.sum(jnp.abs(blows), axis=0)
-        still = jnp.abs(w1) <= _SAME * _speed(contacts, sizes)
-        lasting = independent(metric, contacts.rows, _pressing(flow, t, q, v1, closed & still))
+        still = jnp.abs(w1) <= _SAME * speed_of(contacts, sizes)
+        lasting = independent(metric, contacts.rows, pressing(flow, t, q, v1, closed & still))
 
         def bent(v, mode):
-            a = _Flow(world, mode, flow.window, flow.d).acceleration(t, q, v)
+            a = Flow(world, mode, flow.window, flow.d).acceleration(t, q, v)
             return second(flow.gaps, t, q, v, a)
 
         a0, a = jax.vmap(bent)(
             *jax.lax.stop_gradient((jnp.stack([v, v1]), jnp.stack([s.mode, lasting])))
         )
-        wide = self.atol + self.rtol * _size(contacts, q)
+        wide = self.atol + self.rtol * size_of(contacts, q)
         # or below what has no sign, which each bounce would fall through anew
-        unseen = self._rounding(_size(contacts, q) + jnp.abs(contacts.rate * t))
+        unseen = self._rounding(size_of(contacts, q) + jnp.abs(contacts.rate * t))
         spent = (a < 0.0) & (
             2.0 * w1**2
             <= jnp.maximum(
@@ -369,10 +369,10 @@ class EventDriven(Scheme):
         resting = closed & (spent | crowded | still)
         v2 = stilled(metric, contacts, v1, independent(metric, contacts.rows, resting))
 
-        mode = _pressing(flow, t, q, v2, resting)
+        mode = pressing(flow, t, q, v2, resting)
         several = jnp.any(hit) & (jnp.sum(closed & ~s.mode) > 1)
         close = 10.0 * (
-            self.atol + self.rtol * jnp.maximum(_size(contacts, q), _size(contacts, s.q))
+            self.atol + self.rtol * jnp.maximum(size_of(contacts, q), size_of(contacts, s.q))
         )
         graze = jnp.any(~s.mode & _grazing(contacts.gap, w, a0, close))
         q, v2, push, blow, shift = no_derivative_where(
@@ -380,7 +380,7 @@ class EventDriven(Scheme):
         )
         table, count = _logged(s, t + shift, w, w1, flow.of_gaps(blow))
         # back to the time of the step, which does not move with the parameters
-        after = _Flow(world, mode, flow.window, flow.d)
+        after = Flow(world, mode, flow.window, flow.d)
         y = method.step(after.rate, t, jnp.concatenate([q, v2, push + blow]), -shift)[0]
         q, v2, push = flow.split(y)
         status = first_failure(failing(~jnp.all(jnp.isfinite(v2)), Status.nonfinite), struck.status)
@@ -463,66 +463,8 @@ class _Path(eqx.Module):
         rates = jax.vmap(flow.rate)(times, x)
         d = flow.d
         fault = method.damped(flow.rate, t, y, h, rates - slopes)[:, : 2 * d]
-        gap = jax.vmap(lambda t, x: flow.gaps(t, x[:d]))(times, x)
-        lam = rates[:, 2 * d : 2 * d + gap.shape[1]]
+        gap, lam = flow.looked_at(times, x, rates)
         return _Path(gap, lam, h * jnp.max(jnp.abs(fault), axis=0))
-
-
-class _Flow(eqx.Module):
-    """The smooth motion (1) with A fixed; y is q, v and the impulses of the contacts."""
-
-    world: Any
-    mode: Array
-    window: Any  # times are taken to lie in it: between the jumps, none of which is looked at
-    d: int
-
-    def split(self, y):
-        return y[: self.d], y[self.d : 2 * self.d], y[2 * self.d :]
-
-    def settled(self, t, y, shift=0.0):
-        """The same at t + shift, on the joints."""
-        q, v, push = self.split(y)
-        if is_held(self):
-            q, v = self.world.settled(self.at(t + shift), q, v)
-        return q, v, push
-
-    def of_gaps(self, impulses):
-        """Without those of joints."""
-        return impulses[: self.mode.shape[0]] if is_held(self) else impulses
-
-    def at(self, t):
-        return jnp.clip(t, *self.window)
-
-    def gaps(self, t, q):
-        return self.world.gaps(self.at(t), q)
-
-    def normals(self, t, q):
-        return self.world.normals(self.at(t), q)
-
-    def forces(self, t, q, v):
-        return self.world.forces(self.at(t), q, v)
-
-    def metric(self, q):
-        return self.world.metric(q)
-
-    def project(self, *args):
-        return self.world.project(*args)
-
-    def rate(self, t, y):
-        q, v, _ = self.split(y)
-        a, lam = self._accelerated(t, q, v)
-        pull = [self.world.tension(self.at(t), q, v, lam)] if is_held(self) else []
-        return jnp.concatenate([v, a, lam, *pull])
-
-    def acceleration(self, t, q, v):
-        return self._accelerated(t, q, v)[0]
-
-    def _accelerated(self, t, q, v):
-        metric = self.metric(q)
-        free = metric.solve(self.forces(t, q, v))
-        rows = self.normals(t, q).rows
-        lam = -equal(metric, rows, second(self.gaps, t, q, v, free), self.mode)
-        return free + reaction(metric, rows, lam), lam
 
 
 def _reached(flow, method, t, y, h, seen, turns):
@@ -543,33 +485,6 @@ def _reached(flow, method, t, y, h, seen, turns):
 
     zero = jnp.zeros(())
     return jax.lax.fori_loop(0, turns, turn, (zero, y, zero))[1:]
-
-
-def _size(contacts, q):
-    """(p,) the size of the terms of a gap."""
-    return product(jnp.abs(contacts.rows), jnp.abs(q)) + jnp.abs(contacts.gap)
-
-
-def _speed(contacts, v):
-    """(p,) the size of the terms of a normal velocity."""
-    return product(jnp.abs(contacts.rows), jnp.abs(v)) + jnp.abs(contacts.rate)
-
-
-def _back_on(world, t, q, v, mode):
-    """Undo the drift of a lasting contact: g = 0 and d g/dt = 0 on A."""
-    metric, contacts = world.metric(q), world.normals(t, q)
-    q = q - reaction(metric, contacts.rows, equal(metric, contacts.rows, contacts.gap, mode))
-    return q, stilled(metric, world.normals(t, q), v, mode)
-
-
-def _pressing(world, t, q, v, resting):
-    """(4): which of the gaps at rest stay closed."""
-    metric, contacts = world.metric(q), world.normals(t, q)
-    free = metric.solve(world.forces(t, q, v))
-    bend = bent(world, t, q, v, free, contacts.rows)
-    metric, contacts, free, bend = jax.lax.stop_gradient((metric, contacts, free, bend))
-    found = world.project(metric, free, contacts, bend, resting)
-    return resting & (found.multipliers > 0.0)
 
 
 def _grazing(gap, w, a, close):
