@@ -4,12 +4,14 @@ A system of one coordinate is drawn against time, one of two in their plane, eac
 admissible shaded where its gaps are known; more coordinates against time, with their gaps.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from carom.errors import RecordError
+from carom.pictures.page import Page
 
 ENDINGS = (".gif", ".mp4", ".html")
 _FRAMES = 80  # of a system's picture
@@ -17,8 +19,8 @@ _GRID = 160  # points each way that a gap is looked at
 _TRAIL = 0.15  # of the motion, drawn strongly behind the point
 
 
-def animate_spheres(sol, path, *, forces: bool = False, seconds: float = 8.0) -> None:
-    """Write the records of a SpheresSolution as a moving picture of so many seconds."""
+def animate_spheres(sol, path=None, *, forces: bool = False, seconds: float = 8.0) -> Page | None:
+    """The records of a SpheresSolution as a moving picture of so many seconds."""
     import matplotlib.pyplot as plt
 
     path = _checked(path)
@@ -34,11 +36,11 @@ def animate_spheres(sol, path, *, forces: bool = False, seconds: float = 8.0) ->
     sol.plot(axes, record=-1)
     last = axes.get_xlim(), axes.get_ylim()
     bounds = [(min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(first, last, strict=True)]
-    _write(figure, drawn, len(sol), path, seconds)
+    return _write(figure, drawn, len(sol), path, seconds)
 
 
-def animate_solution(sol, path, *, system=None, seconds: float = 8.0) -> None:
-    """Write the motion of a system as a moving picture of so many seconds."""
+def animate_solution(sol, path=None, *, system=None, seconds: float = 8.0) -> Page | None:
+    """The motion of a system as a moving picture of so many seconds."""
     sol._need_single("animate")
     path, system = _checked(path), sol.system if system is None else system
     if len(sol) < 2:
@@ -46,12 +48,14 @@ def animate_solution(sol, path, *, system=None, seconds: float = 8.0) -> None:
     times = np.linspace(sol.t[0], sol.t[-1], _FRAMES)
     kinds = {1: _AgainstTime, 2: _InPlane}
     picture = kinds.get(sol.q.shape[1], _Coordinates)(sol, system, times)
-    _write(picture.figure, picture.drawn, len(times), path, seconds)
+    return _write(picture.figure, picture.drawn, len(times), path, seconds)
 
 
-def _checked(path) -> Path:
+def _checked(path) -> Path | None:
     from matplotlib.animation import FFMpegWriter
 
+    if path is None:
+        return None
     path = Path(path)
     if path.suffix not in ENDINGS:
         raise RecordError(f"{str(path)!r}: a moving picture ends in {', '.join(ENDINGS)}")
@@ -60,7 +64,8 @@ def _checked(path) -> Path:
     return path
 
 
-def _write(figure, drawn, frames, path, seconds) -> None:
+def _write(figure, drawn, frames, path, seconds) -> Page | None:
+    """To a file, or as a page where there is none."""
     import matplotlib.pyplot as plt
     from matplotlib.animation import FuncAnimation
 
@@ -69,8 +74,10 @@ def _write(figure, drawn, frames, path, seconds) -> None:
     interval = 1000.0 * seconds / frames
     moving = FuncAnimation(figure, drawn, frames=frames, interval=interval, init_func=lambda: None)
     try:
+        if path is None:
+            return Page(_html(moving))
         if path.suffix == ".html":
-            path.write_text(moving.to_jshtml(), encoding="utf-8")
+            path.write_text(_html(moving), encoding="utf-8")
         else:
             writer = "ffmpeg" if path.suffix == ".mp4" else "pillow"
             moving.save(path, writer=writer, dpi=80, fps=max(1, round(1000.0 / interval)))
@@ -78,6 +85,25 @@ def _write(figure, drawn, frames, path, seconds) -> None:
         raise RecordError(f"cannot write {str(path)!r}: {problem}") from None
     finally:
         plt.close(figure)
+
+
+_SIGNS = {  # of the buttons, which matplotlib fetches as a font from elsewhere
+    "minus": "&minus;",
+    "plus": "+",
+    "fast-backward": "&#9198;",
+    "fast-forward": "&#9197;",
+    "step-backward": "&lsaquo;",
+    "step-forward": "&rsaquo;",
+    "play fa-flip-horizontal": "&#9664;",
+    "play": "&#9654;",
+    "pause": "&#10074;&#10074;",
+}
+
+
+def _html(moving) -> str:
+    """A page with buttons that needs nothing from elsewhere."""
+    page = re.sub(r'<link[^>]*href="http[^>]*>', "", moving.to_jshtml())
+    return re.sub(r'<i class="fa fa-([^"]*)"></i>', lambda found: _SIGNS[found[1]], page)
 
 
 class _Picture:

@@ -189,11 +189,11 @@ class Motion(Shown):
 
         return energy_budget(self, system)
 
-    def animate(self, path, *, system=None, seconds: float = 8.0) -> None:
-        """Write the motion as a moving picture: .gif, .mp4 (with ffmpeg) or .html."""
+    def animate(self, path=None, *, system=None, seconds: float = 8.0):
+        """A moving picture: .gif, .mp4 (with ffmpeg) or .html; without a path, for a notebook."""
         from carom.pictures.animate import animate_solution
 
-        animate_solution(self, path, system=system, seconds=seconds)
+        return animate_solution(self, path, system=system, seconds=seconds)
 
     def view(self, looks=None):
         """The motion as a page to look at: shown in a notebook, ``.save("page.html")`` elsewhere.

@@ -14,6 +14,7 @@ import numpy as np
 from carom.io.formats import format_of
 from carom.io.recording import Piece
 from carom.results.impacts import COLUMNS
+from carom.run.progress import bar
 
 
 @dataclass(frozen=True)
@@ -117,11 +118,8 @@ def _bar(wanted, steps: int):
     if not wanted or callable(wanted):
         yield wanted or (lambda course: None)
         return
-    from rich.progress import MofNCompleteColumn, Progress
-
-    with Progress(*Progress.get_default_columns(), MofNCompleteColumn()) as bar:
-        task = bar.add_task("steps", total=steps)
-        yield lambda course: bar.update(task, completed=course.step)
+    with bar("steps", steps) as update:
+        yield lambda course: update(course.step)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,41 @@ _PLAIN = 5.0  # [s] between plain lines
 _LIVE = 0.2  # [s] between changes of a live line
 
 
+@contextlib.contextmanager
+def bar(what: str, total: int, done: int = 0):
+    """A bar on the terminal, or in a notebook; yields a function of how many are done."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    console = Console()
+    if console.is_jupyter:
+        yield _notebook_bar(what, total, done)
+        return
+    columns = *Progress.get_default_columns(), MofNCompleteColumn()
+    with Progress(*columns, console=console) as shown:
+        task = shown.add_task(what, total=total, completed=done)
+        yield lambda count: shown.update(task, completed=count)
+
+
+def _notebook_bar(what, total, done):
+    from IPython.display import HTML, display  # pyright: ignore[reportMissingImports]
+
+    def html(count):
+        return HTML(
+            f'<progress value="{count}" max="{total}"></progress> {count} of {total} {what}'
+        )
+
+    handle, last = display(html(done), display_id=True), [-np.inf]
+
+    def update(count):
+        now = time.perf_counter()
+        if now - last[0] > _LIVE or count >= total:
+            last[0] = now
+            handle.update(html(count))
+
+    return update
+
+
 class Progress:
     """Called by ``solve`` with the run (a contracts.Course), after each of its pieces."""
 

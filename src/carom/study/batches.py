@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import StudyError
+from carom.run.progress import bar
 from carom.schemes.scheme import Scheme
 from carom.status import NAMES
 from carom.study.members import Final, Keep, Plan, member
@@ -407,8 +408,6 @@ def _bar(wanted: bool, total: int, done: int):
     if not wanted:
         yield lambda: None
         return
-    from rich.progress import MofNCompleteColumn, Progress
-
-    with Progress(*Progress.get_default_columns(), MofNCompleteColumn()) as bar:
-        task = bar.add_task("chunks", total=total, completed=done)
-        yield lambda: bar.advance(task)
+    counted = itertools.count(done + 1)
+    with bar("chunks", total, done) as update:
+        yield lambda: update(next(counted))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from carom import errors
+from carom.shown import number_text, table_html
 from carom.worlds.spheres.walls import Walls, Within, asked, at_time, known, numbers
 
 
@@ -188,6 +189,19 @@ class Spheres:
         mu = f", mu={self.friction:g}" if self.spins else ""
         return f"Spheres(N={len(self)}, dimension={self.dimension}, e={self.restitution:g}{mu})"
 
+    def _repr_html_(self) -> str:
+        walls = [*self.walls.walls, *self.walls.obstacles]
+        rows = {
+            "radius": (_span(self.radius_at(self.start)), "m"),
+            "mass": (_span(self.mass), "kg"),
+            "gravity": (number_text(self.gravity), "m/s^2"),
+            "restitution": (f"{self.restitution:g}", ""),
+            "friction": (f"{self.friction:g}", ""),
+            "walls": (", ".join(type(w).__name__ for w in walls) or "none", ""),
+            "periodic": (", ".join(f"{p:.4g}" if p else "no" for p in self.period), "m"),
+        }
+        return table_html(repr(self), ("", "", ""), [(k, *x) for k, x in rows.items()])
+
     def radius_at(self, t: float) -> np.ndarray:
         """(N,) radii at time t."""
         if not callable(self.radius):
@@ -231,6 +245,12 @@ class Spheres:
         if unknown:
             raise errors.KindError(f"{sorted(unknown)} are not arguments of Spheres")
         return Spheres(**(kept | changes))
+
+
+def _span(values) -> str:
+    """A number, or from the smallest to the largest."""
+    low, high = float(np.min(values)), float(np.max(values))
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
 def _finite(name, value):

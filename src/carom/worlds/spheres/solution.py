@@ -155,11 +155,11 @@ class SpheresSolution(Shown):
 
         save(self, path)
 
-    def animate(self, path, *, forces: bool = False, seconds: float = 8.0) -> None:
-        """Write the motion as a moving picture: .gif, .mp4 (with ffmpeg) or .html."""
+    def animate(self, path=None, *, forces: bool = False, seconds: float = 8.0):
+        """A moving picture: .gif, .mp4 (with ffmpeg) or .html; without a path, for a notebook."""
         from carom.pictures.animate import animate_spheres
 
-        animate_spheres(self, path, forces=forces, seconds=seconds)
+        return animate_spheres(self, path, forces=forces, seconds=seconds)
 
     # What physicists ask for; each is (n,) or (n, ...) over the records.
 
