@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,8 @@ def pytest_collection_modifyitems(items):
         path = item.path.relative_to(_HERE).as_posix()
         if f"{path}::{item.name}".startswith(listed):
             item.add_marker(pytest.mark.slow)
-        if _moves_spheres(item):
-            item.add_marker(pytest.mark.xdist_group("spheres"))
+        group = "spheres" if _moves_spheres(item) else path
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def _moves_spheres(item) -> bool:
@@ -36,3 +37,11 @@ def _moves_spheres(item) -> bool:
         return True
     code = getattr(item, "function", None)
     return code is not None and "pheres" in inspect.getsource(code)
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_is_left():
+    """A test that counts the open figures does not depend on which one ran before."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

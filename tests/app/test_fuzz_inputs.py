@@ -18,6 +18,7 @@ CODE = "import json, sys, fuzz_inputs; print(json.dumps(fuzz_inputs.fuzz(1_000_0
     [pytest.param(800, id="some"), pytest.param(10_000, id="many", marks=pytest.mark.slow)],
 )
 def test_junk_is_refused_by_name(count):
+    """Shapes, walls and files of Spheres, by the kind."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CODE.format(count)],
         cwd=Path(fuzz_inputs.__file__).parent,

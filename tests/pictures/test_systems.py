@@ -108,6 +108,7 @@ def test_other_files_are_told_what_to_do(tmp_path, monkeypatch):
     from pathlib import Path
 
     for name, said in (("a.toml", "carom run a.toml"), ("a.py", "carom lab a.py")):
+        (tmp_path / name).write_text("")
         with pytest.raises(CaromError, match=said):
             cli._page(Path(name), 200)
     (tmp_path / "a.txt").write_text("x")
