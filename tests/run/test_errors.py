@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import carom
-from carom import Maury, Moreau, PaoliSchatzman, Record, Status, System, errors
+from by_trait import OF_ANY_WORLD
+from carom import Moreau, PaoliSchatzman, Record, Status, System, errors
 
-SCHEMES = [Moreau(), Maury(), PaoliSchatzman()]
-NAMES = [type(scheme).__name__ for scheme in SCHEMES]
+NAMES = [type(scheme).__name__ for scheme in OF_ANY_WORLD]
 RUN = {"q0": [1.0], "v0": [0.0], "t1": 1.0, "dt": 0.01}
 
 
@@ -32,7 +32,7 @@ def two_walls(t, q):
 BALL = System(force=fall, gap=floor, restitution=0.5)
 
 
-def run(system=BALL, scheme=SCHEMES[0], **changed):
+def run(system=BALL, scheme=OF_ANY_WORLD[0], **changed):
     return carom.solve(system, scheme, **(RUN | changed))
 
 
@@ -71,7 +71,7 @@ def test_every_status_says_what_to_do():
 # Initial position and velocity.
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=NAMES)
 def test_q0_outside(scheme):
     with raises(errors.AdmissibilityError, "-0.25", "gap 0 is -0.25", ">= 0", "Move q0"):
         run(scheme=scheme, q0=[-0.25])
@@ -98,7 +98,7 @@ def test_rounding_grows_with_the_numbers():
         run(far, q0=[1e6 - 1e-2])
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=NAMES)
 def test_an_initial_velocity_out_of_k_is_an_impact_at_t0(scheme):
     sol = run(scheme=scheme, q0=[0.0], v0=[-2.0], dt=1e-3)
     assert sol.v[0, 0] == pytest.approx(1.0, abs=1e-15)
@@ -215,7 +215,7 @@ def test_mass_of_q0():
         start([[1.0, 2.0], [2.0, 1.0]])
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=NAMES)
 def test_mass_that_degenerates_on_the_way(scheme):
     """M(q) = q falls through 0."""
     system = System(force=fall, gap=lambda t, q: q + 10.0, mass=lambda q: q)
@@ -289,7 +289,7 @@ BREAKS_DOWN = breaking_down_at(0.305)
 NEVER = breaking_down_at(math.inf)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=NAMES)
 def test_force_that_breaks_down_on_the_way(scheme, tmp_path):
     """Everything up to there is in the exception and in the file, as if the run had ended there."""
     path = tmp_path / "run.nc"
@@ -410,7 +410,7 @@ def closing(speed):
 CLOSING = closing(2.0)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=NAMES)
 def test_two_walls_that_close_on_each_other(scheme, tmp_path):
     """They meet at t = 0.5; the ball, at 0.2, is first hit at t = 0.4."""
     path = tmp_path / "walls.nc"
@@ -446,7 +446,7 @@ def assert_others_finish(batch, alone, failing):
     assert all(np.isfinite(a).all() for a in member_fields(batch[failing]))
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=NAMES)
 def test_one_member_breaks_down(scheme):
     batch = solved(breaking_down_at, [2.0, 0.305, 3.0], scheme=scheme)
     assert_others_finish(batch, [run(NEVER, scheme)] * 3, failing=1)

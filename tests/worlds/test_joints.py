@@ -7,9 +7,9 @@ import pytest
 from scipy.integrate import simpson
 
 import carom
+from by_trait import WITH_FRICTION
 
 G = 9.81
-SCHEMES = [carom.Moreau(), carom.Maury()]
 STEPS = (4e-3, 2e-3, 1e-3, 5e-4)
 
 
@@ -87,7 +87,7 @@ def slider_crank(clearance=0.05, e=0.4):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize("mechanism", [pendulum_pair, slider_crank])
 def test_the_same_motion_as_in_free_coordinates(mechanism, scheme):
     """Of order 1 through impacts, in both coordinates; joints stay closed, of order 2 in dt."""
@@ -109,7 +109,7 @@ def test_the_same_motion_as_in_free_coordinates(mechanism, scheme):
     assert order_of_drift > 1.7
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 def test_redundant_bars(scheme):
     """A parallelogram with a bar in the middle that is not needed moves as a pendulum does."""
 
@@ -231,7 +231,7 @@ def test_events_and_derivatives():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 def test_a_million_steps(scheme):
     """The length of a pendulum is off by O(dt^2), however long it swings."""
     held = carom.System(

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import carom
+from by_trait import OF_ANY_WORLD
 from carom import errors
 from carom.kernels.numba import threads
 from carom.spheres import Box, Cylinder, Obstacles, Panel, Shell
 from carom.worlds.spheres.world import World
 
 EVERY = carom.Record(every=1)
-SCHEMES = [carom.Maury(), carom.Moreau(), carom.PaoliSchatzman()]
 
 
 def largest_overlap(sol):
@@ -50,7 +50,7 @@ def as_system(pile):
     )
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=lambda s: type(s).__name__)
 def test_both_worlds_move_alike(scheme):
     """Five disks on a floor, e = 0.4, masses, drag: the same scheme in JAX and in Numba."""
     x = np.array([[0.0, 0.5], [1.01, 0.52], [2.1, 0.6], [0.5, 1.6], [1.6, 1.8]])
@@ -102,7 +102,7 @@ def test_p9_row_with_gaps():
     np.testing.assert_allclose(sol.v[-1, :, 0], [0.0, 0.0, 0.0, 1.0], atol=1e-9)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=lambda s: type(s).__name__)
 def test_p10_column(scheme):
     """It stays, and contact i carries what is above it."""
     n, m = 8, 2.5
@@ -322,7 +322,7 @@ def test_certificate(settled):
     assert certificate.ok, str(certificate)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("e", [0.0, 0.6])
 def test_certificates_of_other_runs(settled, scheme, e):
     """No clause fails; what the other schemes cannot be asked is left open."""

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import carom
+from by_trait import OF_ANY_WORLD
 from carom.spheres import Panel
 from carom.worlds.spheres.world import World
 
 FINAL = carom.Record(final=True)
 EVERY = carom.Record(every=1)
-SCHEMES = [carom.Maury(), carom.Moreau(), carom.PaoliSchatzman()]
 
 
 def named(scheme):
@@ -34,7 +34,7 @@ def test_a_row_that_is_hit(dt):
     np.testing.assert_allclose(sol.v[-1, :, 0], 1 / 6, atol=1e-4)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=named)
+@pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=named)
 @pytest.mark.parametrize("dt", [1e-3, 1e-5, 1e-7])
 def test_a_column_at_rest(scheme, dt):
     """The floor carries the weight, every ball stays."""
@@ -196,7 +196,7 @@ def test_sixty_panels_are_one_plane(dt):
         np.testing.assert_allclose(sol.x[:, 0, 1], 0.1, atol=1e-7)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=named)
+@pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=named)
 def test_a_plane_of_a_thousand_panels(scheme):
     """As many as 2,000 triangles, rolled over aslant by three spheres."""
     panels = [

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import carom
+from by_trait import WITH_FRICTION
 from carom import errors
 from carom.kernels.numba import threads
 from carom.worlds.spheres.world import World
 from stopping import Stopped, stopping_after
 
 G, R = 9.81, 0.5
-SCHEMES = [carom.Maury(), carom.Moreau()]
 EVERY = carom.Record(every=1)
 FLOOR = {2: carom.Plane((0, 0), (0, 1)), 3: carom.Plane((0, 0, 0), (0, 0, 1))}
 
@@ -32,7 +32,7 @@ def rolled(sol):
 # ---- answers ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize(("d", "part"), [(3, 5 / 7), (2, 2 / 3)])
 def test_sliding_turns_into_rolling(scheme, d, part):
     """v = v0 - mu g t until v = part v0, at t = (1 - part) v0 / (mu g); then nothing changes."""
@@ -47,7 +47,7 @@ def test_sliding_turns_into_rolling(scheme, d, part):
     assert carom.certify(sol).ok in (True, None)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize(("e", "mu", "w0"), [(0.0, 0.3, 7.0), (0.6, 0.1, -9.0), (0.5, 2.0, 30.0)])
 def test_a_ball_with_spin_ends_at_a_speed_of_its_own(scheme, e, mu, w0):
     """(5 v0 + 2 r w0) / 7, bouncing or not: no contact changes m v r - I w at the floor."""
@@ -58,7 +58,7 @@ def test_a_ball_with_spin_ends_at_a_speed_of_its_own(scheme, e, mu, w0):
     assert R * rolled(sol)[-1] == pytest.approx(sol.v[-1, 0, 0], abs=1e-9)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize(("mu", "rolls"), [(0.25, True), (0.1, False)])
 def test_on_a_slope_at_order_one(scheme, mu, rolls):
     """tan th = 0.7: rolls iff mu >= 0.2, a = 5/7 g sin th; else a = g (sin th - mu cos th)."""
@@ -77,7 +77,7 @@ def test_on_a_slope_at_order_one(scheme, mu, rolls):
     assert abs(off[1]) == pytest.approx(a * 0.01 / 2, rel=1e-6)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize("mu", [0.05, 0.3, 1e3])
 @pytest.mark.parametrize("d", [2, 3])
 def test_an_oblique_impact(scheme, mu, d):
@@ -102,7 +102,7 @@ def test_an_oblique_impact(scheme, mu, d):
     )
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize("mu", [0.05, 1.0])
 def test_two_equal_balls(scheme, mu):
     """Half of the masses of the wall's: J_n = m/2 (1 + e) |v_n|, J_t = min(mu J_n, m/7 |s|)."""
@@ -134,7 +134,7 @@ def _angular_momentum(sol, k):
     return np.sum(np.cross(sol.x[k], sol.v[k]), 0) + np.sum(pile.inertia[:, None] * sol.spin[k], 0)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize(("mu", "rests"), [(0.25, False), (0.29, True)])
 def test_a_disc_on_two_rests_by_friction(scheme, mu, rests):
     """Without a force between the lower ones it rests iff mu >= tan 15 deg = 0.268."""
@@ -148,7 +148,7 @@ def test_a_disc_on_two_rests_by_friction(scheme, mu, rests):
 # ---- what moves spheres -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize(("d", "part"), [(3, 2 / 7), (2, 1 / 3)])
 @pytest.mark.parametrize("how", ["belt", "moved", "obstacle"])
 def test_a_belt_takes_a_ball_along(scheme, d, part, how):
@@ -168,7 +168,7 @@ def test_a_belt_takes_a_ball_along(scheme, d, part, how):
         assert carom.certify(sol).ok is not False
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 def test_a_ball_on_a_turntable_goes_in_circles(scheme):
     """At 2/7 of the table's rate, about a centre of its own."""
     rate, turns = 2.0, []
@@ -231,7 +231,7 @@ def pile_of(d, seed=0, **options):
     return carom.spheres.lattice(shape, R, spacing=1.1, jitter=0.04, seed=seed, **options)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize("d", [2, 3])
 def test_without_friction_spin_stays_and_changes_nothing(scheme, d):
     rng = np.random.default_rng(1)
@@ -245,7 +245,7 @@ def test_without_friction_spin_stays_and_changes_nothing(scheme, d):
     assert a.spin.shape == b.spin.shape
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize(("d", "mu"), [(2, 0.3), (3, 0.2), (3, 0.5)])
 def test_a_pile_is_certified_and_gains_no_energy(scheme, d, mu):
     rng = np.random.default_rng(2)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import carom
+from by_trait import OF_ANY_WORLD
 from carom import errors
 from carom.spheres import Box, Cylinder, Obstacles, Panel, Plane, Shell
 from carom.worlds.spheres.walls import described
 
-SCHEMES = [carom.Maury(), carom.Moreau(), carom.PaoliSchatzman()]
-each_scheme = pytest.mark.parametrize("scheme", SCHEMES, ids=lambda s: type(s).__name__)
+each_scheme = pytest.mark.parametrize("scheme", OF_ANY_WORLD, ids=lambda s: type(s).__name__)
 
 
 # ---- walls where space repeats ------------------------------------------------------------------
@@ -269,7 +269,9 @@ def test_spheres_have_no_table_of_impacts():
         carom.solve(dropped(), carom.Maury(), t1=1.0, dt=0.1, record=carom.Record(impacts=True))
 
 
-@pytest.mark.parametrize("scheme", SCHEMES[1:], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "scheme", [s for s in OF_ANY_WORLD if not s.keeps_open], ids=lambda s: type(s).__name__
+)
 @pytest.mark.parametrize("e", [0.0, 0.6])
 def test_a_last_state_is_a_start(scheme, e):
     pile = dropped().replaced(restitution=e)
@@ -281,7 +283,7 @@ def test_a_last_state_is_a_start(scheme, e):
 
 def test_large_overlaps_are_no_start():
     pile = carom.Spheres([[0.0, 0.0], [1.2, 0.0]], 1.0)
-    for scheme in SCHEMES:
+    for scheme in OF_ANY_WORLD:
         with pytest.raises(errors.AdmissibilityError, match=f"{type(scheme).__name__} starts with"):
             carom.solve(pile, scheme, t1=1.0, dt=0.1)
 

@@ -15,7 +15,6 @@ from carom.app.subject import LabError, Model, OwnFile, subject_of, systems
 from carom.errors import CaromError
 from carom.pictures import loopback
 from carom.pictures.plot import jumps
-from carom.schemes.event_driven import EventDriven
 from carom.schemes.named import SCHEMES, scheme_of_text
 from carom.status import text_of
 
@@ -168,7 +167,7 @@ class _Strobed:
 def _strobed(made, scheme, steps, settle, keep) -> _Strobed:
     if (settle + keep) * steps > 10 * _MOST_STEPS:
         raise LabError(f"{settle + keep} periods of {steps} steps are too many: raise dt")
-    steps = 1 if isinstance(scheme, EventDriven) else steps
+    steps = 1 if scheme.dense else steps
     t1 = made.t0 + (settle + keep) * made.period
     record = carom.Record(every=steps)
     return _Strobed(_solved(made, scheme, t1, made.period / steps, record), settle)

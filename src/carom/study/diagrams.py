@@ -41,7 +41,7 @@ def poincare(
     import xarray
 
     chosen = EventDriven() if scheme is None else scheme
-    per_period = 1 if isinstance(chosen, EventDriven) else steps
+    per_period = 1 if chosen.dense else steps
     dt, t1 = period / per_period, period * (settle + points)
     record = Record(impacts=True) if at_impacts else Record(every=per_period)
     sol = solve(system, chosen, q0, v0, t1=t1, dt=dt, record=record)

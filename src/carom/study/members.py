@@ -29,7 +29,7 @@ class Keep(eqx.Module):
         """After each record of ``every`` steps."""
         return kept
 
-    def fields(self, kept, steps: int, dt) -> dict[str, Array]:
+    def fields(self, kept) -> dict[str, Array]:
         """What goes into the Dataset, by name."""
         raise NotImplementedError
 
@@ -47,7 +47,7 @@ class Final(Keep):
     def mark(self, kept, record, state):
         return state.q, state.v
 
-    def fields(self, kept, steps, dt):
+    def fields(self, kept):
         return {"q": kept[0], "v": kept[1]}
 
     def axes(self):
@@ -66,7 +66,7 @@ class Strobe(Keep):
         row = jnp.concatenate([state.q, state.v])[None]
         return jax.lax.dynamic_update_slice(kept, row, (record, 0))
 
-    def fields(self, kept, steps, dt):
+    def fields(self, kept):
         d = kept.shape[1] // 2
         return {"strobe_q": kept[:, :d], "strobe_v": kept[:, d:]}
 
@@ -92,7 +92,7 @@ class Impacts(Keep):
             struck, count = before, count + report.struck
         return struck, count, impulse + report.impulse[: before.shape[0], 0]
 
-    def fields(self, kept, steps, dt):
+    def fields(self, kept):
         return {"impacts": kept[1], "impulse": kept[2]}
 
     def axes(self):
@@ -108,7 +108,7 @@ class Extremes(Keep):
     def step(self, kept, state, report):
         return jnp.maximum(kept[0], state.q), jnp.minimum(kept[1], state.q)
 
-    def fields(self, kept, steps, dt):
+    def fields(self, kept):
         return {"highest": kept[0], "lowest": kept[1]}
 
     def axes(self):
@@ -132,7 +132,7 @@ class Reduce(Keep):
     def step(self, kept, state, report):
         return self.update(kept, state.t, state.q, state.v)
 
-    def fields(self, kept, steps, dt):
+    def fields(self, kept):
         return {self.name: kept}
 
     def axes(self):
@@ -198,8 +198,7 @@ def kept_run(plan: Plan, run: Run, carry):
         return carry, tuple(keep.mark(k, r, carry.state) for keep, k in pairs)
 
     carry, kept = jax.lax.fori_loop(0, plan.records, record, (carry, kept))
-    steps = plan.every * plan.records
     fields = {}
     for keep, k in zip(plan.keep, kept, strict=True):
-        fields |= keep.fields(k, steps, run.dt)
+        fields |= keep.fields(k)
     return carry, fields

@@ -390,9 +390,9 @@ class World(Moved):
 
     # Inside.
 
-    def _length(self, tolerance=None):
+    def _length(self):
         """The largest overlap allowed [m]."""
-        return (self.pile.tolerance if tolerance is None else tolerance) * self.pile.smallest
+        return self.pile.tolerance * self.pile.smallest
 
     def _relative(self):
         """What a velocity may be off by, of the change that contacts make to it."""
