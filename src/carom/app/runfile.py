@@ -4,8 +4,8 @@
     spheres = "lattice"            one of the builders of carom.spheres
     scheme = "Moreau(implicit=True)"
     dt = 1e-3                      [s], t1 = 5.0 [s], out = "ball.nc"
-    [parameters]                   of the model or the builder
-    [[walls]]                      of spheres: kind = "Plane", and its arguments
+    [parameters]                   of the model or the builder; tables in them: scattered.py
+    [[walls]]                      of spheres: kind = "Plane", its arguments, and how it moves
     [record]                       every = 10 (steps), or interval = 0.01 [s]
 
 Every mistake is a RunFileError that names the file, the line where it can be found, and the key.
@@ -27,6 +27,7 @@ import numpy as np
 import carom
 from carom import models
 from carom import spheres as sphere_module
+from carom.app import scattered
 from carom.errors import CaromError
 from carom.models.grains import Scene
 from carom.run.record import Record
@@ -35,12 +36,13 @@ from carom.worlds.spheres import walls as wall_kinds
 from carom.worlds.spheres.model import Spheres
 from carom.worlds.system.system import System
 
-BUILDERS = ("lattice", "random", "column", "hopper", "drum")
+BUILDERS = ("lattice", "random", "column", "hopper", "drum", "Spheres")
 WALLS = ("Plane", "Box", "Cylinder", "Shell", "Panel", "Obstacles")
 _KEYS = ("model", "spheres", "scheme", "dt", "t0", "t1", "out", "parameters", "walls", "record")
 _KEYS += ("q0", "v0")
 _RECORD = ("every", "interval", "final")
-_OPTIONS = ("velocity", "mass", "gravity", "restitution", "periodic", "tolerance", "iterations")
+_OPTIONS = ("velocity", "mass", "gravity", "restitution", "periodic", "friction", "spin", "inertia")
+_OPTIONS += ("tolerance", "iterations")
 _VARIABLES = ("scheme", "dt", "t0", "t1", "out", "every")  # that a Python file may define
 _START = ("q0", "v0")  # and, beside a System; of a model: another start
 _KEPT = ("name", "system", "q0", "v0", "t1", "period", "looks")  # of a model started elsewhere
@@ -186,9 +188,17 @@ class _File:
         return RunFileError(f"{self.path}{self._line(key)}: {key}: {what}")
 
     def _line(self, key):
-        name = re.escape(key.split(".")[-1].split("[")[0])
-        place = re.search(rf"(?m)^\s*\[*[\"']?{name}\b", self.text)
-        return "" if place is None else f", line {self.text[: place.end()].count(chr(10)) + 1}"
+        """Of the last part of a key that is found in its table, or of the table."""
+        table, *parts = re.findall(r"[^.\[\]]+", key)
+        heads = [m.start() for m in re.finditer(rf"(?m)^\s*\[+{re.escape(table)}\b", self.text)]
+        if heads and parts and parts[0].isdigit():
+            heads, parts = heads[int(parts[0]) :], parts[1:]
+        start = heads[0] if heads and parts else 0
+        for name in reversed(parts or [table]):
+            named = rf"(?m)(^\s*|[{{,]\s*)\[*[\"']?{re.escape(name)}\b"
+            if place := re.compile(named).search(self.text, start):
+                return f", line {self.text[: place.end()].count(chr(10)) + 1}"
+        return f", line {self.text[:start].strip().count(chr(10)) + 2}" if start else ""
 
     def known(self, found: dict, names, where: str = "") -> None:
         """Refuse a key that is not one of ``names``, with the nearest of them."""
@@ -297,6 +307,7 @@ def _builder(file, found) -> dict:
             raise file.error("parameters.shape", f"is {shape!r}; it must be 2 or 3 whole numbers")
         if math.prod(shape) > _MOST_NUMBERS:
             raise file.error("parameters.shape", f"is {shape}: more than {_MOST_NUMBERS} spheres")
+    parameters = scattered.tables(file, name, parameters)
     if name == "random" and "dimension" in parameters and parameters["dimension"] not in (2, 3):
         raise file.error("parameters.dimension", "must be 2 or 3")
     pile = _called(file, builder, parameters, _OPTIONS)
@@ -339,10 +350,13 @@ def _wall(file, k, wall):
     kind = _choice(file, where + "kind", wall.pop("kind", None), WALLS)
     made = getattr(wall_kinds, kind)
     names = list(inspect.signature(made).parameters)
-    file.known(wall, names, where)
+    file.known(wall, [*names, "moves"], where)
+    moves = wall.pop("moves", None)
     for name, value in wall.items():
         _check_numbers(file, where + name, value)
-    wall = {name: np.array(value, float) for name, value in wall.items()}
+    wall = _tried(file, where, lambda: {n: np.array(x, float) for n, x in wall.items()})
+    if moves is not None:
+        wall = scattered.moving(file, f"{where}moves", wall, moves)
     return _tried(file, f"walls[{k}]", lambda: made(**wall))
 
 
@@ -360,13 +374,15 @@ def _called(file, function, parameters, more):
     names = [n for n, p in signature.items() if p.kind is not p.VAR_KEYWORD]
     file.known(parameters, [*names, *more], "parameters.")
     for name, value in parameters.items():
-        default = signature[name].default if name in signature else None
+        each = name in scattered.PER_SPHERE or name not in signature
+        default = None if each else signature[name].default
         _check_kind(file, f"parameters.{name}", value, default)
     needed = [n for n in names if signature[n].default is inspect.Parameter.empty]
     for name in needed:
         if name not in parameters:
             raise file.error("parameters", f"{name} is missing; {function.__name__} needs it")
-    return _tried(file, "parameters", lambda: function(**parameters))
+    named = [f"parameters.{name}" for name in parameters]
+    return _tried(file, "parameters", lambda: function(**parameters), named)
 
 
 def _check_kind(file, key, value, default):
@@ -410,15 +426,23 @@ def _check_numbers(file, key, value):
             raise file.error(key, f"has {item!r}, which is no number carom can use")
 
 
-def _tried(file, key, make):
-    """What ``make`` returns; whatever goes wrong is a mistake at ``key``."""
+def _tried(file, key, make, named=()):
+    """What ``make`` returns; whatever goes wrong is a mistake at ``key``.
+
+    Or at that of ``named`` which the message begins with.
+    """
     try:
         with np.errstate(all="ignore"):
             return make()
     except RunFileError:
         raise
     except Exception as problem:
-        raise file.error(key, f"{problem or type(problem).__name__}") from None
+        text = str(problem) or type(problem).__name__
+        begin, _, rest = text.partition(" ")
+        for name in named:
+            if name.split(".")[-1] == begin:
+                key, text = name, rest
+        raise file.error(key, text) from None
 
 
 # ---- Python -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import time
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,8 @@ def _notebook_bar(what, total, done):
             f'<progress value="{count}" max="{total}"></progress> {count} of {total} {what}'
         )
 
-    handle, last = display(html(done), display_id=True), [-np.inf]
+    handle: Any = display(html(done), display_id=True)
+    last = [-np.inf]
 
     def update(count):
         now = time.perf_counter()

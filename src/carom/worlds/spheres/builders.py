@@ -7,25 +7,26 @@ import numpy as np
 from carom.errors import ConvergenceError, ShapeError
 from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.relax import relax
-from carom.worlds.spheres.walls import Box, Cylinder, Obstacles, Panel, Plane
+from carom.worlds.spheres.walls import Box, Cylinder, Obstacles, Panel, Plane, numbers
 
 _GROWTH = 0.1  # of random spheres at once, in final radii ...
 _LEAST_GROWTH = 1e-4  # ... and when it is given up
 
 
 def lattice(
-    shape, radius: float, *, spacing: float | None = None, jitter: float = 0.0, seed=0, **options
+    shape, radius, *, spacing: float | None = None, jitter: float = 0.0, seed=0, **options
 ) -> Spheres:
     """A square or cubic lattice of ``shape`` spheres, from ``spacing`` / 2 on in each direction.
 
     ``jitter`` moves each by up to so much in each direction; ``spacing`` (default: touching) must
-    leave room for it.
+    leave room for it.  ``radius`` is a number or (N,), the first axis of the shape running fastest.
     """
-    spacing = 2.0 * radius if spacing is None else spacing
-    if spacing < 2.0 * (radius + jitter) * (1.0 - 1e-12):
+    widest = float(np.max(numbers(radius, "radius")))
+    spacing = 2.0 * widest if spacing is None else spacing
+    if spacing < 2.0 * (widest + jitter) * (1.0 - 1e-12):
         raise ShapeError(
             f"spacing {spacing:g} is less than two radii and two jitters, "
-            f"{2.0 * (radius + jitter):g}: spheres would overlap"
+            f"{2.0 * (widest + jitter):g}: spheres would overlap"
         )
     grid = np.stack(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"), axis=-1)
     order = np.lexsort(grid.reshape(-1, len(shape)).T)  # layer by layer, the last axis slowest
@@ -90,10 +91,14 @@ def _grown(x, r, where):
     return x
 
 
-def column(N: int, radius: float = 0.5, *, dimension: int = 3, gravity: float = 9.81, **options):
-    """N spheres one on the other on a floor, at r (2 i - 1)."""
+def column(N: int, radius=0.5, *, dimension: int = 3, gravity: float = 9.81, **options):
+    """N spheres one on the other on a floor, at r (2 i - 1); ``radius`` is a number or (N,)."""
     x = np.zeros((N, dimension))
-    x[:, -1] = radius * (2.0 * np.arange(1, N + 1) - 1.0)
+    each = numbers(radius, "radius")
+    if each.shape not in ((), (N,)):
+        raise ShapeError(f"radius has shape {each.shape}; it must be a number or ({N},)")
+    one = np.arange(1, N + 1)
+    x[:, -1] = each * (2.0 * one - 1.0) if each.ndim == 0 else np.cumsum(2.0 * each) - each
     up = np.eye(dimension)[-1]
     floor = Plane(np.zeros(dimension), up)
     return Spheres(x, radius, walls=[floor], gravity=-gravity * up, **options)
