@@ -29,7 +29,7 @@ STEPS = (3, 11, 41, 149, 557, 2003)  # from absurd to fine
 MODELS = (
     "ball", "ball e=0", "stopped oscillator", "impact oscillator", "resonance", "disc", "disc e=0",
     "outside disc", "wedge", "lift-off", "line polar", "table", "table e=0", "row", "stack dropped",
-    "wall", "cam", "friction",
+    "wall", "cam", "friction", "cradle", "cradle with gaps",
 )  # fmt: skip
 
 

@@ -74,8 +74,8 @@ class Contacts(Protocol):
         """What the next step starts from, after the impulses lam (p, m); None: nothing."""
         ...
 
-    def closed(self) -> Any:
-        """(p,) where the law acts on velocities."""
+    def closed(self, metric: Any = None, moved: Any = None) -> Any:
+        """(p,) where the law acts on velocities; after a step that moved by ``moved`` (d,)."""
         ...
 
     def ahead(self, dt: Any) -> Any:

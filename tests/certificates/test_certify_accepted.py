@@ -35,7 +35,7 @@ def accept(problem, names, all_steps):
             sol = solved(problem, schemes_for(problem)[name], steps)
             certificate = certify(sol, q0=problem.q0, v0=problem.v0)
             exact = problem.exact(np.clip(sol.t, problem.t0, problem.t1))[0]
-            a = problem.system.acceleration(problem.t0, sol.q[0], sol.v[0])
+            a = jax.vmap(problem.system.acceleration)(sol.t, sol.q, sol.v)
             still = np.max(np.abs(exact)) + (problem.t1 - problem.t0) ** 2 * np.max(np.abs(a))
             size = max(np.max(np.ptp(exact, axis=0)), 1e-6 * still)  # of what rests: E6
             error = np.max(np.abs(sol.q - exact)) / size

@@ -21,7 +21,6 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.clauses import AT_RECORDS, clauses_for, may_gain
@@ -33,7 +32,7 @@ from carom.contracts import Equations
 from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError
 from carom.results.solution import scheme_text
 from carom.schemes.named import scheme_of_text
-from carom.schemes.scheme import Scheme
+from carom.schemes.scheme import NOT_KEPT, Scheme
 from carom.status import name_of
 from carom.worlds.system.system import System
 
@@ -184,7 +183,7 @@ def _scales(scheme, system, resolution, tolerance) -> tuple[float | None, float]
     """Resolution and tolerance: what was given, or else what the scheme says of itself."""
     own = 0.0 if scheme is None else scheme.tolerance_of_motion
     if tolerance is None:
-        if isinstance(own, Tracer):
+        if own is NOT_KEPT:
             raise RecordError(
                 "rtol was an argument of vmap or jit and is not kept: "
                 "certify(sol, system, tolerance=rtol)"
@@ -192,7 +191,7 @@ def _scales(scheme, system, resolution, tolerance) -> tuple[float | None, float]
         tolerance = max(_ROUNDING, float(own))
     if resolution is None and scheme is not None:
         resolution = scheme.contact_duration(system)
-    if isinstance(resolution, Tracer):
+    if resolution is NOT_KEPT:
         raise RecordError(
             "lam, or the duration of a contact, was an argument of vmap or jit and is not kept: "
             "certify(sol, system, resolution=duration)"

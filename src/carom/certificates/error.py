@@ -24,6 +24,7 @@ import numpy as np
 from carom.certificates import flight
 from carom.certificates.laws import remembered
 from carom.certificates.measured import ends, in_chunks
+from carom.certificates.order import unordered
 
 _LASTING = 1.5  # times the change of w in a step of free motion: slower is no impact
 _SLOW = 1e-9  # relative, the same for motions that are exact
@@ -56,15 +57,17 @@ def stated(m) -> Stated:
     found = m.estimate
     E, speed = np.split(found.error, 2, axis=1)
     R, _ = np.split(found.rest, 2, axis=1)
+    S, _ = np.split(found.order, 2, axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
         missed = _missed(m) + np.sum(found.unsure) * m.length
         missed = missed + _entered(m)
-        size = m.norm.velocity(E) + m.norm.velocity(R) + missed
+        size = m.norm.velocity(E) + m.norm.velocity(R) + m.norm.velocity(S) + missed
         size = SAFETY * np.maximum(size, _set_back(m)) / m.length
         off = m.norm.velocity(speed) / m.fastest * (ACCEPTED / FAST)
         size, off = (np.max(np.where(np.isfinite(x), x, np.inf)) for x in (size, off))
         wide = np.max(np.ptp(m.q, axis=0))
-        error = SAFETY * (np.max(np.abs(E) + np.abs(R)) + np.max(missed) / m.length * wide)
+        estimate = np.max(np.abs(E) + np.abs(R) + np.abs(S))
+        error = SAFETY * (estimate + np.max(missed) / m.length * wide)
     if max(size, off) <= ACCEPTED:
         return Stated(float(error), float(size), float("nan"), False)
     dt = np.max(m.fine.h) * max(0.8 * ACCEPTED / max(size, off), 1e-3)
@@ -190,6 +193,7 @@ class Estimate(NamedTuple):
     unsure: np.ndarray
     windows: Windows
     defect: np.ndarray  # (k, 2d)
+    order: np.ndarray  # (k, 2d) S: what another order of impacts would change
 
 
 def estimated(m) -> Estimate:
@@ -213,7 +217,8 @@ def estimated(m) -> Estimate:
         y = np.concatenate([z[:1], goal - E])
         again = _carried(m, w, y[:-1], y[1:], slow)
         R = _transported(tangent, y[1:] - again.end)
-    return Estimate(m.t[w.last], b - goal + E, R, found.lowest, found.unsure, w, b - found.end)
+    S = _transported(tangent, unordered(m, w, slow))
+    return Estimate(m.t[w.last], b - goal + E, R, found.lowest, found.unsure, w, b - found.end, S)
 
 
 def _on_walls(m, w, a, slow):

@@ -78,13 +78,17 @@ def _solved(metric, rows, held, wanted):
     return solve_dense(A, jnp.where(held, wanted, 0.0))
 
 
+def _free(system, t, q, v):
+    return system.metric(q).solve(system.forces(t, q, v))
+
+
 def _rate(system, held, slow, reach=jnp.inf):
     """The right hand side of (1); a gap with w above ``slow``, or above ``reach``, is left."""
 
     def rate(t, x):
         q, v = jnp.split(x, 2)
         metric = system.metric(q)
-        a = metric.solve(system.forces(t, q, v))
+        a = _free(system, t, q, v)
         if held is None and system.joint is None:
             return jnp.concatenate([v, a])
 
@@ -125,8 +129,11 @@ def _flow(system, t, x, h, n, held, slow, reach=jnp.inf, method="Bosh3"):
 def flow_beside(system, t, x, h, n, held, later):
     """(1) between impacts; of the gaps held, those count that are closed and at rest.
 
-    The last bounces of an accumulation are as slow: a gap that moves by as much as the next impulse
-    on it, ``later`` (p,), tells is not at rest.
+    The last bounces of an accumulation are as slow, and at the top of one w = 0: a gap is at rest
+    only if it would fall with less than a part of the speed that the next impulse on it, ``later``
+    (p,), tells
+
+        w^2 + 2 a g <= (_AS_TOLD told)^2,      a = |d^2 g / dt^2| in free motion
     """
     q, v = jnp.split(x, 2)
     rows = normals(system, t, q).rows
@@ -137,8 +144,13 @@ def flow_beside(system, t, x, h, n, held, later):
         * jnp.linalg.norm(rows, axis=1)
         * (jnp.linalg.norm(q) + jnp.abs(h) * jnp.linalg.norm(v))
     )
-    w = jnp.abs(normals(system, t, q).velocity(v))
-    still = held & (w <= jnp.where(later > 0.0, jnp.minimum(slow, _AS_TOLD * told), slow))
+    (gap, w), (_, bent) = jax.jvp(
+        lambda s: _speeds(system, t + s, q + s * v, v + s * _free(system, t, q, v)),
+        (jnp.zeros(()),),
+        (jnp.ones(()),),
+    )
+    fall = w**2 + 2.0 * jnp.abs(bent) * jnp.maximum(gap, 0.0)
+    still = held & (jnp.abs(w) <= slow) & ((later <= 0.0) | (fall <= (_AS_TOLD * told) ** 2))
     return _flow(system, t, x, h, n, still, slow, near, "Dopri8")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from carom.certificates.flight import flow_beside
 from carom.errors import CaromError
+from carom.schemes.scheme import NOT_KEPT
 
 _NEAR = 1e-9  # relative: times and impulses that are the same
 _STEPS = 64  # of integration between two impacts, at most
@@ -36,7 +37,8 @@ def filled(system, scheme, table, t, q, v, lam):
     lasting = np.any(lam - listed > 1e-6 * np.max(lam, initial=0.0), axis=1)
     few = np.sum(lasting) * _FILL <= _MOST_LASTING  # long ones, in which contacts begin and end
     mixed = np.flatnonzero(lasting & (few | np.any(listed > 0.0, axis=1)))
-    if not 0 < len(mixed) * _FILL <= _MOST:
+    unknown = NOT_KEPT in jax.tree_util.tree_leaves(scheme)  # options under jit: no run with them
+    if unknown or not 0 < len(mixed) * _FILL <= _MOST:
         return table, (t, q, v, lam)
     tables, pieces, first = [], [], 0
     for k in mixed:

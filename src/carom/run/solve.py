@@ -18,7 +18,7 @@ from carom.run.going_on import check_end, check_untraced, clock, end_of
 from carom.run.loop import FIELDS, Run, advance, advance_each, begin, shape_of, split_rows
 from carom.run.record import Plan, Record
 from carom.run.stepped import Stepped
-from carom.schemes.scheme import Scheme
+from carom.schemes.scheme import Scheme, kept
 from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.solution import SpheresSolution
 from carom.worlds.system.system import System
@@ -241,5 +241,5 @@ def _solution(run, at, rows, carry, shape) -> Solution:
         status=carry.status,
         dt=run.dt,
         end=end_of(run, carry),
-        origin=Origin(run.scheme),
+        origin=Origin(kept(run.scheme)),
     )

@@ -59,7 +59,7 @@ class Moreau(Scheme):
     def step(self, world, state, dt):
         t1, q1, v = state.t + dt, world.moved(state.q, state.v, dt), state.v  # (1)
         metric, contacts = world.metric(q1), world.contacts(t1, q1, state.memory)
-        closed, before = contacts.closed(), contacts.velocity(v)
+        closed, before = contacts.closed(metric, dt * v), contacts.velocity(v)
         b = contacts.bounced(before, dt)
 
         def caught_up(v1):  # (4)

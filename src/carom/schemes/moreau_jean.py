@@ -59,7 +59,7 @@ class MoreauJean(Scheme):
         t, q, v, theta = state.t, state.q, state.v, self.theta
         t1, ahead = t + dt, q + 0.5 * dt * v
         metric, contacts = world.metric(ahead), world.contacts(t + 0.5 * dt, ahead)  # (3)
-        closed, before = contacts.closed(), contacts.velocity(v)
+        closed, before = contacts.closed(metric, dt * v), contacts.velocity(v)
         b, f = contacts.bounced(before, dt), world.forces(t, q, v)
 
         def reached(v1):  # (2)

@@ -14,7 +14,7 @@ from carom.errors import PenaltyError
 from carom.projection.metric import product
 from carom.projection.nearest import nearest
 from carom.schemes.runge_kutta import RungeKutta
-from carom.schemes.scheme import Report, Scheme, State, number
+from carom.schemes.scheme import NOT_KEPT, Report, Scheme, State, number
 from carom.schemes.yielding_wall import through
 from carom.status import Status, failing, first_failure
 
@@ -91,8 +91,10 @@ class Penalty(Scheme):
     def tolerance_of_motion(self):
         return self.rtol
 
-    def contact_duration(self, system) -> Array:
+    def contact_duration(self, system) -> Any:
         """How long a contact lasts in free flight, (4)."""
+        if NOT_KEPT in (self.lam, self.duration):
+            return NOT_KEPT
         return self._wall(system, 0).duration
 
     def start(self, world, t, q, v, dt):

@@ -5,6 +5,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
@@ -96,10 +97,25 @@ def number(x) -> Any:
     return None if x is None else jnp.asarray(x, float)
 
 
+class NotKept:
+    """In place of a parameter that was an argument of jit or vmap, once that has returned."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+NOT_KEPT = NotKept()
+
+
+def kept(scheme: Scheme) -> Scheme:
+    """The scheme as it may leave jit or vmap: an array that is traced there means nothing here."""
+    return jax.tree_util.tree_map(lambda x: NOT_KEPT if isinstance(x, Tracer) else x, scheme)
+
+
 def _plain(value) -> Any:
     """A number, a list or a text; an array that is not known, under jit or vmap, as it is."""
     if isinstance(value, Tracer):
-        return "..."
+        return NOT_KEPT
     return value.tolist() if hasattr(value, "tolist") else value
 
 

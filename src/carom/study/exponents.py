@@ -38,12 +38,19 @@ class Exponents(Shown):
 
     def __str__(self) -> str:
         values = ", ".join(f"{x:.6g}" for x in self.exponents)
-        return (
+        text = (
             f"Lyapunov exponents {values} after {counted(len(self.growth), 'interval')} of "
             f"{self.interval:.6g}\n"
             f"  sum                     {self.sum:.6g}\n"
             f"  impacts per time        {self.impact_rate:.6g}"
         )
+        rests = int(np.sum(np.any(np.isneginf(self.growth), axis=1)))
+        if rests:
+            text += (
+                f"\n  comes to rest on a gap in {counted(rests, 'interval')}, "
+                "and forgets what was before"
+            )
+        return text
 
     def plot(self, ax=None):
         """The history, to see whether it has settled."""
@@ -75,6 +82,9 @@ def lyapunov(
     shortest characteristic time of the system does too.  ``count`` m is 2d unless it is given.
     For one degree of freedom with damping 2 z v and restitution r, the sum of both exponents is
     -2 z + 2 nu ln r, with nu the impact rate: a check of any result.
+
+    A motion that comes to rest on a gap forgets how fast it came, and from where: R_ii = 0, and the
+    exponents of those directions are -inf.  ``growth`` has the intervals in which it did not.
     """
     q0, v0 = jnp.atleast_1d(jnp.asarray(q0, float)), jnp.atleast_1d(jnp.asarray(v0, float))
     d2 = 2 * q0.shape[0]

@@ -59,8 +59,8 @@ class Contacts:
         e = np.full(len(self.gap), self.restitution)
         return Restitution(e) if self.sliding is None else Coulomb(e, self.sliding.mu)
 
-    def closed(self) -> np.ndarray:
-        """(p,) where the law acts on velocities."""
+    def closed(self, metric=None, moved=None) -> np.ndarray:
+        """(p,) where the law acts on velocities; what rounding is, radii tell."""
         return self.gap <= self.rounding
 
     def ahead(self, dt: float) -> np.ndarray:

@@ -13,6 +13,8 @@ from carom.projection.exact import Projection
 from carom.projection.metric import Metric, product
 from carom.status import Status, failing, first_failure
 
+_OF_STEP = 1e-8  # of what a step can make of a gap: one so small is closed
+
 
 class Normals(eqx.Module):
     """The normal directions alone: what is flat, positions included, needs no more."""
@@ -56,9 +58,21 @@ class Contacts(eqx.Module):
         p, m, d = self.rows.shape
         return self.rate + product(self.rows.reshape(p * m, d), v).reshape(p, m)
 
-    def closed(self) -> Array:
-        """(p,) where the law acts on velocities."""
-        return (self.gap <= self.rounding) | self.law.bilateral()
+    def closed(self, metric: Metric | None = None, moved: Array | None = None) -> Array:
+        """(p,) where the law acts on velocities: at gaps that are zero to rounding.
+
+        Steps before, where q was larger, leave theirs too.  After one that moved by x = ``moved``
+        (d,), a gap is closed that could be so 1e-8 of a step earlier or later:
+
+            g_i <= 1e-8 |x|_M |grad g_i|_M^-1
+
+        One alone is found open a step too long at most; another order of several is another motion.
+        """
+        small = self.rounding
+        if metric is not None and moved is not None and len(small) > 1:
+            across = jnp.sum(metric.whiten(self.rows[:, 0]) ** 2, axis=1)
+            small = jnp.maximum(small, _OF_STEP * jnp.sqrt(2.0 * metric.energy(moved) * across))
+        return (self.gap <= small) | self.law.bilateral()
 
     def ahead(self, dt: Array) -> Array:
         """b (p, m) that keeps gaps open, and joints together, at the end of a step from here."""
