@@ -28,6 +28,7 @@ from scipy.sparse import linalg
 
 from carom.errors import CaromError, FrictionError, NonFiniteError, RecordError, ShapeError
 from carom.kernels.numba import friction
+from carom.projection import proximal
 from carom.status import Status
 
 __all__ = ["Problem", "Result", "load", "of_step"]
@@ -83,7 +84,7 @@ class Problem:
                 "as it is given; use (W + W.T) / 2 if that is what you mean",
                 stacklevel=2,
             )
-        self._index, self._data = _packed(self.W, self.q, self.mu, self.dim)
+        self._index, self._data = proximal.packed(self.W, self.q, self.mu, self.dim)
         self._size = float(np.linalg.norm(self.q))
 
     @classmethod
@@ -125,7 +126,7 @@ class Problem:
             other, more, found = self._newton(r, goal, not convex)
             r, residual, done = *_better(r, residual, other, found), done + more
         if not residual <= goal:
-            data = _packed(self.W, self.q, self.mu, self.dim, _HEAVY)[1]
+            data = proximal.packed(self.W, self.q, self.mu, self.dim, _HEAVY)[1]
             again = np.zeros_like(work)
             more, found = self._swept(again, goal, not convex, data, 5 * limit)
             r, residual, done = *_better(r, residual, again[:size], found), done + more
@@ -139,9 +140,7 @@ class Problem:
 
     def _newton(self, r, goal, coulomb):
         """Where sweeps crawl: from what they found, or from nothing where that is worse."""
-        from carom.projection import proximal
-
-        sizes = _sizes(self.W, self.dim)[1]
+        sizes = proximal.sizes(self.W, self.dim)[1]
         s = 1.0 if coulomb else 0.0
         if not np.linalg.norm(_natural(self, r, self.W @ r + self.q, s)) <= self._size:
             r = np.zeros_like(r)
@@ -180,14 +179,12 @@ def _better(r, residual, other, found):
 
 def _natural(problem, r, u, s):
     """(3) before the norm, contact by contact: (n, dim).  Written apart from the kernels."""
-    from carom.projection.proximal import onto_cone
-
     r, u = r.reshape(-1, problem.dim), u.reshape(-1, problem.dim)
-    mu, rho = problem.mu, 1.0 / _sizes(problem.W, problem.dim)[1]
+    mu, rho = problem.mu, 1.0 / proximal.sizes(problem.W, problem.dim)[1]
     push = u.copy()
     push[:, 0] += s * mu * np.linalg.norm(u[:, 1:], axis=1)
     z = r - rho[:, None] * push
-    return (r - onto_cone(z, mu)) / rho[:, None]
+    return (r - proximal.onto_cone(z, mu)) / rho[:, None]
 
 
 # What was given.
@@ -253,33 +250,6 @@ def _inverse(M) -> Callable[[Any], Any]:
         )
 
     return solve
-
-
-# What the kernels read.
-
-
-def _sizes(W, dim):
-    """Diagonal blocks (n, dim, dim) of W and their 2-norms; a block of zeros counts as 1 or as the
-    largest, so that (3) is defined."""
-    n = W.shape[0] // dim
-    blocks = np.zeros((n, dim, dim))
-    row, column = W.indices, np.repeat(np.arange(W.shape[1]), np.diff(W.indptr))
-    own = row // dim == column // dim
-    blocks[row[own] // dim, row[own] % dim, column[own] % dim] = W.data[own]
-    size = np.linalg.norm(blocks, 2, axis=(1, 2)) if n else np.zeros(0)
-    return blocks, np.where(size > 0.0, size, np.max(size, initial=0.0) or 1.0)
-
-
-def _packed(W, q, mu, dim, damping=friction.DAMPING):
-    """``index`` and ``data`` of kernels/numba/friction.py."""
-    columns = sparse.bsr_matrix(W.T.tocsr(), blocksize=(dim, dim))
-    columns.sort_indices()
-    blocks, size = _sizes(W, dim)
-    damped = blocks + damping * size[:, None, None] * np.eye(dim)
-    index = np.concatenate([columns.indptr, dim * columns.indices.astype(np.int64)])
-    entries = columns.data.transpose(0, 2, 1)
-    parts = [entries, blocks, damped, size, 1.0 / size, mu, q]
-    return index.astype(np.int64), np.concatenate([part.ravel() for part in parts])
 
 
 # Steps of a run.

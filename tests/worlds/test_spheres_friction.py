@@ -280,6 +280,47 @@ def test_a_pile_with_much_friction_comes_to_an_end(mu):
         assert found[name].ok is True, str(found)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("N", "mu", "seed"), [(50, 1.0, 0), (100, 0.5, 1), (200, 0.7, 5)])
+def test_random_spheres_come_to_rest_to_the_tolerance(N, mu, seed):
+    """Sweeps and the path of smooth laws alone stop in them."""
+    r = 0.5 * np.random.default_rng(seed).uniform(0.8, 1.2, N)
+    about = {"radius": r, "periodic": False, "seed": seed, "gravity": (0, 0, -G), "friction": mu}
+    sol = carom.solve(carom.spheres.random(N, 0.3, **about), carom.Maury(), t1=1.2, dt=2e-3)
+    assert sol.stats.loose == 0
+    assert sol.stats.residual <= sol.pile.tolerance
+    assert sol.stats.overlap <= sol.pile.tolerance * sol.pile.smallest
+
+
+@pytest.mark.slow
+def test_spheres_with_too_much_friction_do_not_stop():
+    """mu = 1e3: where no answer is found, some contacts slide that should not, and are counted."""
+    pile = pile_of(3, seed=1, friction=1e3)
+    sol = carom.solve(pile, carom.Maury(), t1=0.4, dt=4e-3, record=EVERY)
+    assert sol.ok
+    found = carom.certify(sol)
+    for name in ("feasibility", "momentum", "angular momentum", "cone", "energy"):
+        assert found[name].ok is True, str(found)
+    assert (found["slip"].ok is False) == (sol.stats.loose > 0)
+
+
+def test_a_step_that_no_way_solves_is_counted(monkeypatch):
+    """Gaps stay open and impulses in their cones; the slip is off, and the certificate says so."""
+    from carom.worlds.spheres import wedged
+
+    monkeypatch.setattr(wedged, "_QUICK", (("grown", 30),))
+    monkeypatch.setattr(wedged, "_WAYS", ())
+    pile = pile_of(2, seed=1, friction=10.0)
+    sol = carom.solve(pile, carom.Maury(), t1=0.8, dt=4e-3, record=EVERY)
+    assert sol.stats.loose > 0
+    assert sol.stats.residual > pile.tolerance
+    assert f"in {sol.stats.loose} steps" in str(sol)
+    found = carom.certify(sol)
+    for name in ("feasibility", "momentum", "angular momentum", "cone", "energy"):
+        assert found[name].ok is True, str(found)
+    assert found["slip"].ok is False
+
+
 def test_what_friction_holds_does_not_bounce():
     """In a corner Newton's law has no answer with mu >= 1; next to it discs bounce as they do.
 

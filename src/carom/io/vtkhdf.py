@@ -67,6 +67,7 @@ _FRAME = np.dtype(
         ("iterations", "<i8"),  # in all, up to here
         ("residual", "<f8"),  # worst up to here
         ("rebuilds", "<i8"),  # up to here
+        ("loose", "<i8"),  # steps up to here
         ("checksum", "<u4"),  # of everything the record wrote
     ]
 )
@@ -158,7 +159,7 @@ class Recording:
         if self.layout.W:
             self.file.write("carom/wall_impulse", k, _wide(row["wall_impulse"])[None])
         sums = (row[name] for name in ("work", "push", "overlap"))
-        done = (stats[name] for name in ("iterations", "residual", "rebuilds"))
+        done = (stats[name] for name in ("iterations", "residual", "rebuilds", "loose"))
         frame = row["steps"], t, *sums, self.contacts, len(contacts), *done, checksum
         self.file.write("carom/frames", k, np.array([frame], _FRAME))
         self.file.write("VTKHDF/Steps/Values", k, np.array([t]))
@@ -535,6 +536,7 @@ class RecordedSpheres(SpheresSolution):
             float(last["residual"]),
             float(np.max(rows["overlap"])),
             int(last["rebuilds"]),
+            int(last["loose"]) if "loose" in last.dtype.names else 0,
         )
 
     @property

@@ -27,22 +27,26 @@ _NEAR = 0.3  # of the residual of the law: the proximal problem is solved well e
 _TRIES = 8  # turns, after which it is not
 _PARTS = (1.0, 0.5, 0.2, 0.05)  # of a Newton step, which are tried
 _SWEEPS = 10  # between two Newton steps
-_DENSE = 500  # unknowns, up to which a matrix is factorised as a full one
+_DENSE = 100  # unknowns, up to which a matrix is factorised as a full one
 
 
-def solve(W, q, mu, dim, sizes, index, data, r, goal, coulomb, turns):
-    """From r until the residual is at most ``goal``; returns r, turns and the residual."""
-    weight = np.repeat(np.sqrt(sizes), dim)
+def solve(W, q, mu, dim, size, index, data, r, goal, coulomb, turns, good=None):
+    """From r until the residual is at most ``goal``; returns r, turns and the residual.
+
+    ``size``, ``index`` and ``data`` are of `sizes` and `packed`.  ``good(r)`` takes the place of
+    the goal, which is then about what it asks for.
+    """
+    weight = np.repeat(np.sqrt(size), dim)
     scale = sparse.diags(1.0 / weight)
     A, w = (scale @ W @ scale).tocsc(), q / weight
-    packed = _Packed(dim, index, data, A.shape[0] // dim, sizes)
+    proximal = _Proximal(dim, index, data, A.shape[0] // dim, size)
     law = _Law(mu, dim, coulomb, weight)
     y = weight * r
     centre, eps, tries = y, _START, 0
     best, least = y, law.residual(y, A @ y + w)
     near = _NEAR * least
     for turn in range(turns):
-        y = weight * packed.swept(y / weight, centre / weight, eps, goal, coulomb)
+        y = weight * proximal.swept(y / weight, centre / weight, eps, goal, coulomb)
         u = A @ y + w + eps * (y - centre)
         found = law.residual(y, u)
         step = _step(law, A, y, u, eps)
@@ -55,7 +59,7 @@ def solve(W, q, mu, dim, sizes, index, data, r, goal, coulomb, turns):
         whole = law.residual(y, A @ y + w)
         if whole < least:
             best, least = y, whole
-        if least <= goal:
+        if least <= goal if good is None else good(best / weight):
             return best / weight, turn + 1, least
         tries += 1
         if found <= near:
@@ -65,7 +69,7 @@ def solve(W, q, mu, dim, sizes, index, data, r, goal, coulomb, turns):
     return best / weight, turns, least
 
 
-class _Packed:
+class _Proximal:
     """Sweeps over the proximal problem, in r."""
 
     def __init__(self, dim, index, data, n, sizes):
@@ -159,6 +163,36 @@ def _step(law, A, y, u, eps):
         return linalg.splu((one - blocks + blocks @ (A + eps * one)).tocsc()).solve(-F)
     except RuntimeError:
         return np.full_like(y, np.nan)
+
+
+def residual(W, q, mu, dim, size, r):
+    """The norm of the natural map of Coulomb's law at r, a velocity."""
+    weight = np.repeat(np.sqrt(size), dim)
+    return _Law(mu, dim, True, weight).residual(weight * r, (W @ r + q) / weight)
+
+
+def sizes(W, dim):
+    """Diagonal blocks (n, dim, dim) of W and their 2-norms; a block of zeros counts as 1 or as the
+    largest, so that the natural map is defined."""
+    n = W.shape[0] // dim
+    blocks = np.zeros((n, dim, dim))
+    row, column = W.indices, np.repeat(np.arange(W.shape[1]), np.diff(W.indptr))
+    own = row // dim == column // dim
+    blocks[row[own] // dim, row[own] % dim, column[own] % dim] = W.data[own]
+    size = np.linalg.norm(blocks, 2, axis=(1, 2)) if n else np.zeros(0)
+    return blocks, np.where(size > 0.0, size, np.max(size, initial=0.0) or 1.0)
+
+
+def packed(W, q, mu, dim, damping=friction.DAMPING):
+    """``index`` and ``data`` of kernels/numba/friction.py."""
+    columns = sparse.bsr_matrix(W.T.tocsr(), blocksize=(dim, dim))
+    columns.sort_indices()
+    blocks, size = sizes(W, dim)
+    damped = blocks + damping * size[:, None, None] * np.eye(dim)
+    index = np.concatenate([columns.indptr, dim * columns.indices.astype(np.int64)])
+    entries = columns.data.transpose(0, 2, 1)
+    parts = [entries, blocks, damped, size, 1.0 / size, mu, q]
+    return index.astype(np.int64), np.concatenate([part.ravel() for part in parts])
 
 
 def onto_cone(z, mu):

@@ -25,24 +25,13 @@ projection.py.  The residual is what (5) lacks, a velocity,
 against what projection.py, (4), allows, the change of a body's velocity being the larger of |Dv|
 and r |Dw|.
 
-The law is no projection, and no way is known that always ends.  Some are tried in turn, the first
-from the guess, the others from lam = 0, each for some sweeps (_ATTEMPTS):
-
-- sweeps by (5), after the first window of which (they are exact where contacts are few) a_n and a_t
-  are taken larger by a part, the damping: undamped ones can cycle.  How much momentum is good
-  differs from pile to pile, so that its ceiling is lowered where the changes of a window of sweeps
-  swing, and raised where they crawl.  (They crawl where contacts that stick hold each other against
-  rows that cannot all be met: only once their stress, which grows by what is lacking, reaches the
-  cone, one of them slips.)  Or without momentum.
-- projections.  With s = mu |w_t| held, the law is the projection onto the cones with b_n + s in the
-  place of b_n (De Saxce), for which accelerated sweeps always converge; its one contact is, with
-  c = w - a lam,
-
-    lam = 0                                                 where c_n + s >= mu |c_t|,
-    lam_n = -(c_n + s) / a_n,  lam_t = -c_t / a_t           where that is in the cone,
-    lam_n = (mu |c_t| - c_n - s) / (a_n + mu^2 a_t),  lam_t = -mu lam_n c_t / |c_t|   else.   (7)
-
-  s follows by a part of what it lacks after every few sweeps.
+The law is no projection, and no way is known that always ends.  After the first window of sweeps
+(they are exact where contacts are few) a_n and a_t are taken larger by a part, the damping:
+undamped ones can cycle.  How much momentum is good differs from pile to pile, so that its ceiling
+is lowered where the changes of a window of sweeps swing, and raised where they crawl.  (They crawl
+where contacts that stick hold each other against rows that cannot all be met: only once their
+stress, which grows by what is lacking, reaches the cone, one of them slips.)  Sweeps that do not
+end are given up, and worlds/spheres/wedged.py goes on.
 """
 
 import numpy as np
@@ -63,20 +52,10 @@ from carom.kernels.numba.projection import (
     largest,
 )
 
-_BY_SWEEPS, _BY_PROJECTIONS = 0.0, 1.0
-# kind, sweeps, and damping and momentum, or sweeps with s held and its step
-FIRST = np.array([_BY_SWEEPS, 800, 0.1, 0.9])
-LATER = np.array(
-    [
-        [_BY_SWEEPS, 1200, 0.1, 0.0],
-        [_BY_SWEEPS, 800, 0.5, 0.9],
-        [_BY_PROJECTIONS, 7000, 4, 0.1],
-        [_BY_PROJECTIONS, 3000, 40, 1.0],
-    ]
-)
+_SWEEPS = 800  # the most
+_DAMPING, _CEILING = 0.1, 0.9  # of sweeps, and of their momentum at first
 _WINDOW = 30  # sweeps between two looks at the ceiling of the momentum ...
 _LOWEST, _HIGHEST = 0.5, 0.998  # ... which stays within these
-_UPHILL = 0.97  # the momentum of projections
 _SWING, _CRAWL = 4.0, 0.3  # of the least change^2 of the window before: too much, too little of it
 
 
@@ -111,23 +90,6 @@ def _solved(n, x, y, z, w, step_n, step_t, mu):
 
 
 @njit(cache=True, fastmath=_FUSED)
-def _projected(n, x, y, z, w, s, step_n, step_t, mu):
-    """(7) from (lam_n, lam_t) = (n, x, y, z)."""
-    a_n, a_t = 1.0 / step_n, 1.0 / step_t
-    c = w[0] + s - a_n * n
-    x, y, z = w[1] - a_t * x, w[2] - a_t * y, w[3] - a_t * z
-    along = np.sqrt(x * x + y * y + z * z)
-    if c >= mu * along:
-        return 0.0, 0.0, 0.0, 0.0
-    n = -c * step_n
-    if n >= 0.0 and along * step_t <= mu * n:
-        return n, -step_t * x, -step_t * y, -step_t * z
-    n = max((mu * along - c) / (a_n + mu * mu * a_t), 0.0)
-    part = -mu * n / along if along > 0.0 else 0.0
-    return n, part * x, part * y, part * z
-
-
-@njit(cache=True, fastmath=_FUSED)
 def _pushed(k, i, j, normal, arm, inverse, n, x, y, z, u):
     """(3) for the impulse (n, x, y, z); bodies without inverse mass are shared: not written."""
     nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
@@ -155,12 +117,9 @@ def _pushed(k, i, j, normal, arm, inverse, n, x, y, z, u):
 
 @njit(cache=True, fastmath=_FUSED)
 def _sweep_slab(
-    begin, end, i_of, j_of, normal, arm, b, mu, s, inverse, step, beta, allowed, u, lam, before
+    begin, end, i_of, j_of, normal, arm, b, mu, inverse, step, beta, allowed, u, lam, before
 ):
-    """A sweep over contacts begin to end; the restart sum, how many were over, and change^2.
-
-    By (5), or by (7) where there is an s.
-    """
+    """A sweep over contacts begin to end; the restart sum, how many were over, and change^2."""
     uphill, over, change2 = 0.0, 0, 0.0
     for row in range(begin, end):
         k = np.uint64(row)
@@ -171,10 +130,7 @@ def _sweep_slab(
         yx = ox + beta * (ox - before[k, 1])
         yy = oy + beta * (oy - before[k, 2])
         yz = oz + beta * (oz - before[k, 3])
-        if s.shape[0] == 0:
-            n, x, y, z = _solved(yn, yx, yy, yz, w, step[k, 0], step[k, 1], mu)
-        else:
-            n, x, y, z = _projected(yn, yx, yy, yz, w, s[k], step[k, 0], step[k, 1], mu)
+        n, x, y, z = _solved(yn, yx, yy, yz, w, step[k, 0], step[k, 1], mu)
         before[k, 0], before[k, 1], before[k, 2], before[k, 3] = on, ox, oy, oz
         lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3] = n, x, y, z
         cn, cx, cy, cz = n - yn, x - yx, y - yy, z - yz
@@ -196,7 +152,6 @@ def sweep(
     arm,
     b,
     mu,
-    s_of,
     inverse,
     step,
     beta,
@@ -230,7 +185,6 @@ def sweep(
                 arm,
                 b,
                 mu,
-                s_of,
                 inverse,
                 step,
                 beta,
@@ -431,18 +385,16 @@ def _swept(
     most,
     relative,
     limit,
-    damping,
-    ceiling,
 ):
     """Sweeps by (5) from ``lam``, which is overwritten; how many there were."""
-    rows, none, momentum = i_of.shape[0], np.empty(0), ceiling
+    rows, ceiling = i_of.shape[0], _CEILING
     step, allowed = steps_of(i_of, j_of, arm, inverse), np.empty(rows)
-    taken, damped = step, step / (1.0 + damping)
+    taken, damped = step, step / (1.0 + _DAMPING)
     u, u_before, before = free.copy(), free.copy(), lam.copy()
     push(start, i_of, j_of, normal, arm, inverse, lam, u)
     theta, beta, done, few = 1.0, 0.0, 0, _LOCAL * rows
     look, worst, least, last = _WINDOW, 0.0, np.inf, np.inf  # change^2 in the window, and before
-    later, seen, cold = _PATIENCE, np.inf, momentum == 0.0
+    later, seen, cold = _PATIENCE, np.inf, False
     allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
     while done < limit:
         if within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
@@ -457,7 +409,6 @@ def _swept(
             arm,
             b,
             mu,
-            none,
             inverse,
             taken,
             beta,
@@ -483,9 +434,7 @@ def _swept(
         worst, least = max(worst, change2), min(least, change2)
         if done >= look:
             look, taken = done + _WINDOW, damped
-            if momentum == 0.0:
-                pass
-            elif worst > _SWING * last:
+            if worst > _SWING * last:
                 ceiling = max(_LOWEST, 1.0 - 2.0 * (1.0 - ceiling))
             elif least > _CRAWL * last:
                 ceiling = min(_HIGHEST, 1.0 - 0.7 * (1.0 - ceiling))
@@ -498,72 +447,8 @@ def _swept(
                 before[:] = 0.0
                 u[:] = free
                 u_before[:] = free
-                theta, beta, ceiling, last, cold = 1.0, 0.0, momentum, np.inf, True
+                theta, beta, ceiling, last, cold = 1.0, 0.0, _CEILING, np.inf, True
             seen = now
-    return done
-
-
-@njit(cache=True)
-def _fixed_point(
-    start,
-    i_of,
-    j_of,
-    normal,
-    arm,
-    b,
-    mu,
-    inverse,
-    free,
-    lam,
-    most,
-    relative,
-    limit,
-    held,
-    follows,
-):
-    """Sweeps by (7) from ``lam``, which is overwritten, while s follows; how many there were."""
-    rows = i_of.shape[0]
-    step, allowed = steps_of(i_of, j_of, arm, inverse), np.empty(rows)
-    u, u_before, before = free.copy(), free.copy(), lam.copy()
-    push(start, i_of, j_of, normal, arm, inverse, lam, u)
-    s, w, theta, beta, done = np.zeros(rows), np.empty((rows, 4)), 1.0, 0.0, 0
-    allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
-    while done < limit:
-        uphill, _, _ = sweep(
-            start,
-            i_of,
-            j_of,
-            normal,
-            arm,
-            b,
-            mu,
-            s,
-            inverse,
-            step,
-            beta,
-            allowed,
-            u,
-            u_before,
-            lam,
-            before,
-        )
-        done += 1
-        if uphill != uphill:  # nan
-            break
-        if uphill > 0.0:
-            theta, beta = 1.0, 0.0
-        else:
-            following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * theta * theta))
-            theta, beta = following, min((theta - 1.0) / following, _UPHILL)
-        if done % held:
-            continue
-        relative_velocity(i_of, j_of, normal, arm, b, u, w)
-        for k in range(rows):
-            slip = np.sqrt(w[k, 1] ** 2 + w[k, 2] ** 2 + w[k, 3] ** 2)
-            s[k] += follows * (mu * slip - s[k])
-        allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
-        if within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
-            break
     return done
 
 
@@ -579,18 +464,13 @@ def measured(start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, re
 
 @njit(cache=True)
 def accelerated_gauss_seidel(
-    start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative, iterations, attempt
+    start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative, iterations
 ):
-    """Solve (4) from the guess ``lam`` (p, 4), which is overwritten, by one of the attempts above.
+    """Solve (4) from the guess ``lam`` (p, 4), which is overwritten, where sweeps end.
 
     Returns u, the measured residual (6) in terms of what is allowed, and the number of sweeps.
     """
     problem = start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative
-    kind, sweeps, first, second = attempt
-    limit = int(min(sweeps, iterations))
-    if kind == _BY_SWEEPS:
-        done = _swept(*problem, limit, first, second)
-    else:
-        done = _fixed_point(*problem, limit, int(first), second)
+    done = _swept(*problem, min(_SWEEPS, iterations))
     u, left = measured(*problem)
     return u, left, done

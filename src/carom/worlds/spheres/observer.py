@@ -26,6 +26,7 @@ class Observer:
         self.wide = 6 if world.pile.spins else 3
         self.walls = len(world.pile.walls.at(clock.start)[0])
         self.overlap = 0.0  # [m], largest so far
+        self.loose = 0  # steps so far whose friction is off by more than the tolerance
         self.moved = np.zeros((world.N, 3))
         self.last: Any = None  # contacts and multipliers, or what is left of them
         self._clear()
@@ -51,12 +52,14 @@ class Observer:
         f = world.forces(before.t + 0.5 * dt, before.q, before.v)
         overlap = world.overlap(report.contacts, state.t, state.q)
         moved = state.q - before.q
-        return moved, float(np.sum(f[:, :3] * moved)), overlap, report.contacts, report.impulse
+        work = float(np.sum(f[:, :3] * moved))
+        loose = world.pile.friction > 0.0 and report.residual > world.pile.tolerance
+        return moved, work, overlap, loose, report.contacts, report.impulse
 
     def add(self, found) -> None:
         """One more step."""
-        self.moved, work, overlap, *self.last = found
-        self.work += work
+        self.moved, work, overlap, loose, *self.last = found
+        self.work, self.loose = self.work + work, self.loose + int(loose)
         self._received(*self.last)
         self.largest = max(self.largest, overlap)
 
@@ -121,7 +124,7 @@ class Observer:
 
     def tree(self, inside: bool) -> dict:
         """As arrays."""
-        names = "impulse", "wall_impulse", "work", "push", "largest", "overlap"
+        names = "impulse", "wall_impulse", "work", "push", "largest", "overlap", "loose"
         tree = {name: np.array(getattr(self, name)) for name in names}
         pushed = {n: np.zeros((0, *shape), int) for n, shape in _PUSHED.items()}
         pushed |= {"lam": np.zeros((0, 1))}
@@ -133,6 +136,7 @@ class Observer:
         for name in ("work", "push", "largest", "overlap"):
             setattr(self, name, float(tree[name]))
         self.impulse, self.wall_impulse = tree["impulse"], tree["wall_impulse"]
+        self.loose = int(tree["loose"])
         if tree["moved"].size:
             self.moved = tree["moved"]
         self.last = tree["pushed"]
@@ -149,7 +153,7 @@ class Observer:
     def stats(self, state) -> dict[str, Any]:
         """By name."""
         most = max(self.overlap, self.largest)
-        return {"overlap": most, "rebuilds": int(state.memory.rebuilds)}
+        return {"overlap": most, "rebuilds": int(state.memory.rebuilds), "loose": self.loose}
 
     def told(self, state) -> str:
         """Energy, contacts, and the worst overlap."""

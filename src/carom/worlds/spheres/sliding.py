@@ -13,6 +13,8 @@ import numpy as np
 
 from carom.worlds.spheres import wedged
 
+_LOOSE = 1e-3  # the tolerance of a step that is not solved to its own, before a run stops
+
 
 @dataclass(frozen=True, eq=False)
 class Coulomb:
@@ -70,10 +72,11 @@ def spread(v, bodies: int) -> np.ndarray:
     return wide
 
 
-def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, int]:
-    """Coulomb's law for ``target`` (N, 6): velocity, impulses (p, 4), residual, sweeps.
+def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, int, bool]:
+    """Coulomb's law for ``target`` (N, 6): velocity, impulses (p, 4), residual, sweeps, whether ok.
 
-    The residual is in terms of what is allowed.
+    The residual is in terms of what is allowed; ok is also what would do with the tolerance _LOOSE,
+    or with less friction (wedged.py).
     """
     from carom.kernels.numba import sliding
 
@@ -85,16 +88,19 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
         *(spread(target, contacts.bodies), lam, most, world._relative()),
     )
     limit = world.pile.iterations
-    u, left, done = sliding.accelerated_gauss_seidel(*problem, limit, sliding.FIRST)
-    if left > 1.0 and done < limit:
+    u, left, done = sliding.accelerated_gauss_seidel(*problem, limit)
+    good = left <= 1.0
+    if 1.0 < left < np.inf and done < limit:
         still = rows.rate[:, 0] if active is not None and world.pile.restitution > 0.0 else None
-        done += wedged.solved(problem, still, world.dimension == 2, limit - done)
+        loose = most * max(1.0, _LOOSE / world.pile.tolerance), world._relative(_LOOSE)
+        more, good = wedged.solved(problem, still, world.dimension == 2, limit - done, loose)
         u, left = sliding.measured(*problem)
+        done += more
     if active is not None:
         full = np.zeros((len(contacts.gap), 4))
         full[active] = lam
         lam = full
-    return u[: world.N], lam, left, int(done)
+    return u[: world.N], lam, left, int(done), good
 
 
 def kept(found, target):

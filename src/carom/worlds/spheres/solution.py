@@ -39,6 +39,7 @@ class SphereStats:
     residual: float  # worst measured residual of a projection, an overlap in smallest radii
     overlap: float  # [m] largest at the end of a step
     rebuilds: int  # of the list of pairs
+    loose: int = 0  # steps with friction, gaps kept, slip off by more than the tolerance: residual
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +119,7 @@ class SpheresSolution(Shown):
                 f"  worst projection        {s.residual:.2e} of the smallest radius",
                 f"  sweeps                  {s.iterations / max(s.steps, 1):.1f} a step",
                 f"  lists of pairs          {s.rebuilds}",
+                *[f"  slip off the tolerance  in {s.loose} steps"] * (s.loose > 0),
                 f"  contacts at the end     {len(self.contacts[-1])}",
             ]
         )

@@ -394,9 +394,9 @@ class World(Moved):
         """The largest overlap allowed [m]."""
         return self.pile.tolerance * self.pile.smallest
 
-    def _relative(self):
+    def _relative(self, least=0.0):
         """What a velocity may be off by, of the change that contacts make to it."""
-        return min(_VELOCITY * self.pile.tolerance, _COARSEST)
+        return min(_VELOCITY * max(self.pile.tolerance, least), _COARSEST)
 
     def _past_panels(self, t, q):
         """(N,) bool, which spheres have entered a panel."""
@@ -422,9 +422,10 @@ class World(Moved):
                 self._project(target[:, :3], contacts, b[:, 0], active, most), target
             )
         most = 0.5 * most  # the rest of the overlap is spare
-        u, lam, residual, iterations = sliding.solved(self, target, contacts, b, active, most)
+        found = sliding.solved(self, target, contacts, b, active, most)
+        u, lam, residual, iterations, good = found
         left = residual * self.pile.tolerance
-        return Projection(u, lam, left, iterations, _verdict(residual))
+        return Projection(u, lam, left, iterations, Status.ok if good else _verdict(residual))
 
     def _project(self, target, contacts, b, active, most, relative=None):
         from carom.kernels.numba import projection
