@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -26,6 +27,11 @@ def test_a_new_file_runs(carom_does):
     assert carom_does("run", "motion.py", "--dt", "0.01")[0] == 0
     sol = carom.load("motion.nc")
     assert abs(np.max(sol.q[:, 0]) - (0.3 * 0.981 + 0.5 / 10**0.5)) < 5e-3
+    axes = sol.plot()
+    assert [axis.get_ylabel() for axis in axes][-2:] == ["impulse", "friction force"]
+    slipping = axes[4].lines[0].get_ydata()
+    assert abs(np.max(slipping) - 0.3 * 9.81) < 1e-6
+    plt.close("all")
 
 
 def test_new_from_an_example(carom_does, tmp_path):

@@ -19,11 +19,16 @@ def plot(sol, axes=None, kind: str = "time", **options):
 
 
 def plot_solution(sol, axes=None):
-    """Position, velocity, gap and impulses against time, on four Axes (made when not given)."""
+    """Position, velocity, gap and impulses against time, on four Axes (made when not given).
+
+    With friction on a fifth, where there is one: its force in the mean since the record before.
+    """
     import matplotlib.pyplot as plt
 
+    rubs = sol.friction is not None and len(sol.t) > 1
     if axes is None:
-        _, axes = plt.subplots(4, 1, sharex=True, figsize=(7, 8), layout="constrained")
+        n = 4 + rubs
+        _, axes = plt.subplots(n, 1, sharex=True, figsize=(7, 2 * n), layout="constrained")
     axes = np.ravel(axes)
     t = np.asarray(sol.t)
     _lines(axes[0], t, sol.q, "position q")
@@ -35,7 +40,13 @@ def plot_solution(sol, axes=None):
         axes[3].vlines(t[struck], 0.0, impulse[struck], color=f"C{i}", linewidth=1.0)
     axes[3].set_ylabel("impulse")
     axes[3].set_ylim(bottom=0.0)
-    axes[3].set_xlabel("time")
+    if rubs and len(axes) > 4:
+        force = np.asarray(sol.friction)[1:] / np.diff(t).reshape(
+            -1, *[1] * (sol.friction.ndim - 1)
+        )
+        force = force if force.ndim == 2 else np.linalg.norm(force, axis=-1)  # in space its size
+        _lines(axes[4], t[1:], force, "friction force")
+    axes[-1].set_xlabel("time")
     return axes
 
 

@@ -38,7 +38,7 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
         if slip not in ((gap[0],), (gap[0], 2)) and not (gap[0] == 1 and slip in ((), (2,))):
             raise errors.ShapeError(
                 f"slip returns shape {slip}; for {gap[0]} gaps it must be ({gap[0]},) in the plane "
-                f"or ({gap[0]}, 2) in space"
+                f"or ({gap[0]}, 2) in space: an entry for each gap, also where friction is 0"
             )
 
 

@@ -466,7 +466,7 @@ def _constant_metric(mass) -> Metric:
     if M.ndim not in (1, 2) or (M.ndim == 2 and M.shape[0] != M.shape[1]):
         raise ShapeError(
             f"mass has shape {M.shape}; give None, (d,), (d, d), or a function of q that returns "
-            "one of the last two"
+            "one of the last two (the same for both of two coordinates: mass=[2.0, 2.0])"
         )
     if _concrete(M):
         check_definite(np.asarray(M), "mass")
