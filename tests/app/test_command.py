@@ -84,6 +84,8 @@ def test_a_system(carom_does, tmp_path, monkeypatch):
     before = Path("ball.nc").read_bytes()
     code, said, _ = carom_does("run", "--resume", "ball.nc")  # finished: nothing is left to do
     assert (code, "a solution" in said) == (0, True)
+    assert "the run ended already (ok): nothing is left to do, ball.nc stays as it is" in said
+    assert "written" not in said
     assert carom.load("ball.nc").q.tobytes() == sol.q.tobytes()
     assert len(before) == Path("ball.nc").stat().st_size
 

@@ -100,11 +100,76 @@ def test_orders_and_advice_follow_from_the_numbers():
     assert results.best(TITLE, 1e-2) == pytest.approx({"quick": 1e-4 * need, "slow": 1e-3 * need})
     advice = results.recommendations()
     assert {a.kind for a in advice} == {"accumulating"}
-    assert all(a.method == "quick" and a.wins == a.problems == 1 for a in advice)
+    assert all(a.timed.methods == ("quick",) and a.timed.wins == 1 for a in advice)
+    assert all(a.counted is None for a in advice)  # neither says how often it asks for the force
     assert not any(a.target == 1e-8 for a in advice)  # nobody gets there
-    assert "accumulating impacts, error 1e-02: quick (next: slow)" in results.table()
+    assert "accumulating impacts, error 1e-02: by CPU time quick in 1 of 1" in results.table()
     turned = run(methods=[outsider("slow", 1e-5), outsider("quick", 1e-4)])
-    assert all(a.method == "slow" for a in turned.recommendations())
+    assert all(a.timed.methods == ("slow",) for a in turned.recommendations())
+
+
+def test_ties_are_said():
+    """Times within four times, counts within a quarter; both in the order of the alphabet."""
+    near = run(methods=[outsider("z", 1e-4), outsider("a", 3.9e-4), outsider("far", 4.1e-4)])
+    (advice, *_) = near.recommendations()
+    assert advice.timed.methods == ("a", "z")
+    assert "a = z in 1 of 1 (a tie: within 4 times)" in str(advice)
+    counted = [
+        {**row, "evaluations": row["size"] * {"z": 100, "a": 124, "far": 126}[row["method"]]}
+        for row in near.rows
+    ]
+    (advice, *_) = bench.Results(counted).recommendations()
+    assert advice.counted.methods == ("a", "z")
+
+
+def test_noise_changes_no_verdict():
+    """Times half as long again, or two thirds, at random."""
+    random = np.random.default_rng(0)
+    rows = [
+        {**row, "fixed": 1e-3, "evaluations": round(1e6 * row["cpu"])}
+        for row in run(methods=[outsider("a", 1e-6), outsider("b", 1.5e-6)]).rows
+    ]
+    said = set()
+    for _ in range(50):
+        noisy = [{**r, "work": r["cpu"] * random.uniform(2 / 3, 3 / 2)} for r in rows]
+        said.add("\n".join(map(str, bench.Results(noisy).recommendations())))
+    assert len(said) == 1
+    assert "by evaluations a in 1 of 1; by CPU time a = b" in said.pop()
+
+
+def test_nothing_is_said_of_what_was_not_run():
+    dear = run(methods=[outsider("dear", 1e-2), outsider("quick", 1e-4)])
+    fine = [a for a in dear.recommendations() if a.target == 1e-4]
+    assert fine[0].unjudged == ("dear",)  # stopped by its budget before it could get there
+    assert "not run far enough: dear" in str(fine[0])
+    assert "Not run, so nothing is said of: Moreau" in dear.table()
+    rows = dear.rows + [{**r, "problem": "other"} for r in dear.rows if r["method"] == "quick"]
+    assert all("dear" in a.unjudged for a in bench.Results(rows).recommendations())
+
+
+def test_results_from_elsewhere(tmp_path):
+    """Shown, and compared by what does not depend on the machine."""
+    other = tmp_path / "cluster.jsonl"
+    run(other, [outsider("quick", 1e-9)])
+    rows = [{**json.loads(x), "evaluations": 10} for x in other.read_text().splitlines()]
+    other.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    both = run(methods=[outsider("quick", 1e-4)]).beside(other)
+    assert both.methods == ["quick", "quick [cluster]"]
+    (advice, *_) = both.recommendations()
+    assert advice.timed.methods == ("quick",)
+    assert advice.counted.methods == ("quick [cluster]",)
+
+
+def test_the_fixed_cost_of_a_call_is_apart():
+    def advance(problem, size):
+        whole = 0
+        for k in range(20_000 if problem.t1 < 1e-3 else 220_000):  # a tenth of it in any call
+            whole += k
+        return exact_motion(problem, q=exact_motion(problem).q + 0.9 / size)
+
+    (row,) = run(methods=[bench.Method(name="python", advance=advance, sizes=(100,))]).rows
+    assert 0.0 < row["fixed"] < row["cpu"]
+    assert row["work"] == row["cpu"] - row["fixed"]
 
 
 def test_a_run_goes_on_from_its_file(tmp_path):

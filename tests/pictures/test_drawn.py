@@ -28,8 +28,23 @@ def test_density_counts_and_hides_no_direction():
     (first, last) = (np.searchsorted(edges, x) - 1 for x in (0.0, 1.0))
     assert up[first] == 1.0
     assert up[last] == pytest.approx(0.3 + 0.7 / 3)
-    assert np.flatnonzero(down).tolist() == [last]
+    assert np.flatnonzero(down).tolist() == [last + k for k in range(-2, 3)]  # no single pixel
+    assert np.argmax(down) == last
     assert np.any(image[last, 0, :3] != image[last, 1, :3])
+
+
+def test_force_chains_stand_out(pair):
+    """The strongest drawn last, thickest, darkest; the colour bar is that of the forces."""
+    axes = pair.plot(record=-1, forces=True)
+    (chains,) = [c for c in axes.collections if isinstance(c, mpl.collections.LineCollection)]
+    force, width, alpha = chains.get_array(), chains.get_linewidths(), chains.get_alpha()
+    assert len(force) == len(pair.contacts[-1]) > 0
+    for values in (force, width, alpha):
+        assert np.all(np.diff(values) >= 0.0)
+    labels = [axis.get_ylabel() for axis in axes.figure.axes]
+    assert "contact force [N]" in labels
+    assert "speed [m/s]" in [axis.get_ylabel() for axis in pair.plot().figure.axes]
+    mpl.pyplot.close("all")
 
 
 def test_a_bifurcation_diagram_has_its_legend_off_the_data():

@@ -155,6 +155,10 @@ def bench(
     fresh: Annotated[
         bool, typer.Option(help="Forget earlier results; otherwise the run goes on from them.")
     ] = False,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(help="Results measured elsewhere (.jsonl) to show too (may be repeated)."),
+    ] = None,
 ):
     """Problems x methods x sizes: work against precision, a table and an HTML report."""
     import carom.bench
@@ -170,6 +174,8 @@ def bench(
         if siconos_python() is not None:
             entering.append(siconos())
     results = carom.bench.run(problem, entering, quick=quick, path=path, progress=True)
+    for other in beside or ():
+        results = results.beside(other)
     report = path.with_suffix(".html")
     results.report(report)
     typer.echo(f"\n{results.table()}\n\nresults in {path}, report in {report}")
@@ -210,18 +216,23 @@ def run(
     from carom.run.progress import Progress
     from carom.shown import counted
 
+    ended = ""
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a FILE, or --resume with the file of a run to go on with")
     if resume is not None:
         if force or any(option is not None for option in (dt, t1, scheme, out, every)):
             raise typer.BadParameter("--resume goes on as the run began: leave the options out")
-        plan = _resumed(resume)
+        plan, ended = _resumed(resume)
     else:
         plan = runfile.read(file, scheme=scheme, dt=dt, t1=t1, out=out, every=every)
     plan.record(resume=resume is not None, force=force).check_path()
     steps = max(1, math.ceil((plan.t1 - plan.t0) / plan.dt * (1 - 1e-12)))
     typer.echo(f"{_what(plan)}: {counted(steps, 'step')} to t = {plan.t1:g}")
-    if plan.of_spheres:
+    if ended:
+        typer.echo(
+            f"the run ended already ({ended}): nothing is left to do, {resume} stays as it is"
+        )
+    elif plan.of_spheres:
         _say_if_kernels_compile()
     try:
         with Progress(steps).shown() as progress:
@@ -236,7 +247,8 @@ def run(
         typer.echo(f"\n{sol}")
     verdict = None if large else _certificate(plan, sol)
     size = plan.out.stat().st_size
-    typer.echo(f"\nwritten: {plan.out} ({size / 1e6:.3g} MB, {len(sol.t)} records)")
+    done = "as it was" if ended else "written"
+    typer.echo(f"\n{done}: {plan.out} ({size / 1e6:.3g} MB, {len(sol.t)} records)")
     raise typer.Exit(1 if not sol.ok else 3 if verdict is False else 0)
 
 
@@ -254,18 +266,22 @@ def _what(plan) -> str:
 
 
 def _resumed(path):
-    import carom
+    """The run that made a file, and how it ended, or nothing."""
     from carom.app import runfile
     from carom.io import netcdf
+    from carom.io.recording import check_result
     from carom.io.vtkhdf import Reader
+    from carom.status import name_of
 
+    check_result(path)
     if path.suffix == ".vtkhdf":
         with Reader(path, empty=True) as found:
-            return runfile.from_description(found.description, path)
-    if not path.exists():
-        raise carom.errors.RecordError(f"there is no file {str(path)!r}")
-    with netcdf.open_file(path) as h5:
-        return runfile.from_description(netcdf.description_of(h5), path)
+            description, status = found.description, found.status
+    else:
+        with netcdf.open_file(path) as h5:
+            description, status = netcdf.description_of(h5), netcdf.status_of(h5)
+    ended = name_of(status)
+    return runfile.from_description(description, path), "" if ended == "unfinished" else ended
 
 
 def _how_to_go_on(plan):
@@ -322,11 +338,12 @@ def _loaded(path, problem=None):
 def info(file: Annotated[Path, typer.Argument(help="A result (.nc, .vtkhdf), or a run file.")]):
     """Say what is in FILE: how a run ended, how to go on with it, or what a run file will do."""
     from carom.app import runfile
+    from carom.shown import counted
 
     if file.suffix in (".toml", ".py"):
         plan = runfile.read(file)
         steps = math.ceil((plan.t1 - plan.t0) / plan.dt * (1 - 1e-12))
-        typer.echo(f"{_what(plan)}, {steps} steps of {plan.dt:g} s")
+        typer.echo(f"{_what(plan)}, {counted(steps, 'step')} of {plan.dt:g} s")
         typer.echo(f"from t = {plan.t0:g} to {plan.t1:g} s, result in {plan.out}")
         return
     if file.suffix == ".vtkhdf":
@@ -336,12 +353,16 @@ def info(file: Annotated[Path, typer.Argument(help="A result (.nc, .vtkhdf), or 
 
 
 def _info_of_system(file):
+    from carom.shown import counted
+
     sol, _ = _loaded(file)
     typer.echo(str(sol))
     typer.echo(f"  records                 {len(sol)}, {file.stat().st_size / 1e6:.3g} MB")
     if not getattr(sol, "finished", True):
         left = sol.settings["steps"]
-        typer.echo(f"not finished, of {left} steps; go on with: carom run --resume {file}")
+        typer.echo(
+            f"not finished, of {counted(left, 'step')}; go on with: carom run --resume {file}"
+        )
 
 
 def _info_of_spheres(file):

@@ -21,6 +21,7 @@ class Motion:
     q: np.ndarray  # (n, d)
     v: np.ndarray  # (n, d)
     steps: int | None = None  # taken inside, where they are not the reported ones
+    evaluations: int | None = None  # of the force, where the method counts them
     impulse: np.ndarray | None = None  # (p,) received from each gap over the whole run
     impact_times: np.ndarray | None = None  # (k,) in order
     penetration: float | None = None  # largest, inside the steps too
@@ -42,6 +43,7 @@ class Method:
     sizes: tuple[float, ...]
     size: str = "steps"  # what a size is: steps, rtol, lam
     order: float | None = None  # declared order of sup q in 1 / steps, or in the tolerance
+    evaluations: float | None = None  # of the force in a step taken inside; None: not known
     certify: Callable[[Problem, float], bool | None] | None = (
         None  # a certificate, outside the clock
     )
@@ -82,7 +84,7 @@ def _motion(sol, *, impacts: bool, inside: bool = False) -> Motion:
     )
 
 
-def time_stepping(scheme) -> Method:
+def time_stepping(scheme, evaluations: float) -> Method:
     """A scheme of carom with fixed steps, as a method; sizes are numbers of steps."""
 
     def advance(problem, size):
@@ -98,11 +100,18 @@ def time_stepping(scheme) -> Method:
         return carom.certify(_solved(problem, scheme, int(size))).ok
 
     return Method(
-        name=type(scheme).__name__, advance=advance, sizes=_STEPS, order=1.0, certify=certify
+        name=type(scheme).__name__,
+        advance=advance,
+        sizes=_STEPS,
+        order=1.0,
+        evaluations=evaluations,
+        certify=certify,
     )
 
 
-def tolerance(make, name: str, sizes, size: str, order: float | None, records: int) -> Method:
+def tolerance(
+    make, name: str, sizes, size: str, order: float | None, records: int, evaluations: float
+) -> Method:
     """A scheme of carom made from a tolerance: ``make(size)``."""
 
     def advance(problem, size):
@@ -112,15 +121,25 @@ def tolerance(make, name: str, sizes, size: str, order: float | None, records: i
     def certify(problem, size):
         return carom.certify(_solved(problem, make(size), _CERTIFIED)).ok
 
-    return Method(name=name, advance=advance, sizes=sizes, size=size, order=order, certify=certify)
+    return Method(
+        name=name,
+        advance=advance,
+        sizes=sizes,
+        size=size,
+        order=order,
+        evaluations=evaluations,
+        certify=certify,
+    )
 
 
+# Evaluations of the force in a step, as tests/bench/test_evaluations.py counts them.  A step of
+# EventDriven asks for it in its stages and wherever it looks for impacts: 80 to 90 times.
 METHODS = {
     method.name: method
     for method in (
-        time_stepping(carom.Moreau()),
-        time_stepping(carom.Maury()),
-        time_stepping(carom.PaoliSchatzman()),
+        time_stepping(carom.Moreau(), 1.0),
+        time_stepping(carom.Maury(), 2.0),
+        time_stepping(carom.PaoliSchatzman(), 1.0),
         tolerance(
             lambda rtol: carom.EventDriven(rtol=rtol, atol=rtol / 100, events_per_step=64),
             "EventDriven",
@@ -128,7 +147,8 @@ METHODS = {
             "rtol",
             1.0,
             _FEW,
+            84.0,
         ),
-        tolerance(lambda lam: carom.Penalty(lam=lam), "Penalty", _LAM, "lam", 0.5, _MANY),
+        tolerance(lambda lam: carom.Penalty(lam=lam), "Penalty", _LAM, "lam", 0.5, _MANY, 7.0),
     )
 }

@@ -77,7 +77,7 @@ def _scipy(problem, rtol):
 
     events = [event(i) for i in range(p)]
     times = np.linspace(problem.t0, problem.t1, 401)
-    rows, impacts, steps = [], [], 0
+    rows, impacts, asked = [], [], 0
     t, y = problem.t0, np.concatenate([problem.q0, problem.v0])
     while True:
         left = times[times > t] if rows else times[times >= t]
@@ -86,7 +86,7 @@ def _scipy(problem, rtol):
             t_eval=left,
         )  # fmt: skip
         rows.append(np.reshape(found.y, (2 * d, -1)).T)  # an empty list where nothing is asked
-        steps += found.nfev // 12
+        asked += found.nfev
         if found.status == 0:
             break
         t = max(te[0] for te in found.t_events if len(te))
@@ -103,13 +103,24 @@ def _scipy(problem, rtol):
         y = np.concatenate([y[:d], v])
     path = np.concatenate(rows)
     return Motion(
-        t=times, q=path[:, :d], v=path[:, d:], steps=steps, impact_times=np.array(impacts)
+        t=times,
+        q=path[:, :d],
+        v=path[:, d:],
+        steps=asked // 12,
+        evaluations=asked,
+        impact_times=np.array(impacts),
     )
 
 
 def siconos() -> Method:
     """Siconos' Moreau-Jean scheme, for the bouncing ball; Debian's ``python3-siconos``."""
-    return Method(name="Siconos", advance=_siconos, sizes=(1009, 4001, 16001, 64007), order=1.0)
+    return Method(
+        name="Siconos",
+        advance=_siconos,
+        sizes=(1009, 4001, 16001, 64007),
+        order=1.0,
+        evaluations=1.0,
+    )
 
 
 def siconos_python() -> str | None:

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from carom.bench.methods import METHODS
 from carom.bench.problems import KINDS
 from carom.errors import CaromError
 
 TARGETS = (1e-2, 1e-4, 1e-8)  # errors of q relative to the motion, for which methods are compared
+# Methods whose work is within such a factor of the least are tied: counts are exact but for what an
+# evaluation is; times of the same run differ by half on a busy machine.
+TIED = {"evaluations": 1.25, "CPU time": 4.0}
 
 
 class Results:
@@ -63,39 +67,90 @@ class Results:
                     found.append(_order(problem, method, rows))
         return found
 
-    def best(self, problem: str, target: float) -> dict[str, float]:
-        """CPU seconds of the cheapest run of each method with an error within target * scale."""
+    def best(self, problem: str, target: float, by: str = "CPU time") -> dict[str, float]:
+        """Work of the cheapest run of each method with an error within target * scale, in order.
+
+        ``by``: CPU seconds, or evaluations of the force (methods that do not say are left out).
+        """
         cheapest = defaultdict(lambda: math.inf)
         for row in self.ok(problem):
-            if row["q"] <= target * row["scale"]:
-                cheapest[row["method"]] = min(cheapest[row["method"]], row["cpu"])
+            work = row.get("evaluations") if by == "evaluations" else row["cpu"]
+            if work is not None and row["q"] <= target * row["scale"]:
+                cheapest[row["method"]] = min(cheapest[row["method"]], work)
         return dict(sorted(cheapest.items(), key=lambda item: item[1]))
 
+    def _times(self, problem: str, target: float) -> dict[str, float]:
+        """CPU seconds beyond the fixed cost of a call, which no difference below it counts for.
+
+        Times measured elsewhere are of another machine: they are left out.
+        """
+        rows = [row for row in self.ok(problem) if not row.get("elsewhere")]
+        least = max((row.get("fixed", 0.0) for row in rows), default=0.0)
+        found = defaultdict(lambda: math.inf)
+        for row in rows:
+            if row["q"] <= target * row["scale"]:
+                work = max(row.get("work", row["cpu"]), least)
+                found[row["method"]] = min(found[row["method"]], work)
+        return dict(found)
+
     def recommendations(self) -> list["Advice"]:
-        """For each kind of problem and each target, the method that is cheapest most often."""
+        """For each kind of problem and each target, what takes the least work most often."""
         kinds = {row["problem"]: row["kind"] for row in self.rows}
         found = []
         for kind in KINDS:
             problems = [p for p in self.problems if kinds[p] == kind]
             for target in TARGETS:
-                races = {p: self.best(p, target) for p in problems}
-                races = {p: race for p, race in races.items() if race}
-                if races:
-                    found.append(_advice(kind, target, races))
+                counts = [self.best(p, target, by="evaluations") for p in problems]
+                times = [self._times(p, target) for p in problems]
+                by = _verdict(counts, "evaluations"), _verdict(times, "CPU time")
+                if by[0] or by[1]:
+                    found.append(Advice(kind, target, *by, self._unjudged(problems, target)))
         return found
+
+    def _unjudged(self, problems, target) -> tuple[str, ...]:
+        """Methods that were not run, or not to the end, on some of these problems and missed."""
+        found = []
+        for method in self.methods:
+            for problem in problems:
+                rows = [r for r in self.rows if (r["problem"], r["method"]) == (problem, method)]
+                stopped = not rows or any(r["status"].startswith("stopped") for r in rows)
+                if stopped and method not in self.best(problem, target):
+                    found.append(method)
+                    break
+        return tuple(found)
+
+    def beside(self, path: str | os.PathLike, label: str | None = None) -> "Results":
+        """These results and those of a file measured elsewhere, their methods marked by a label.
+
+        They are compared by evaluations and errors; times of another machine are shown, not judged.
+        """
+        label = os.path.splitext(os.path.basename(path))[0] if label is None else label
+        others = [
+            {**row, "method": f"{row['method']} [{label}]", "elsewhere": label}
+            for row in load(path).rows
+        ]
+        return Results(self.rows + others)
 
     def table(self) -> str:
         """Cheapest run of each method for each problem and target, as plain text."""
         lines = [
-            f"{'problem':24} {'error':>7}  CPU time of the methods that reach it, cheapest first"
+            f"{'problem':24} {'error':>7}  evaluations of the force, and CPU time with the fixed "
+            "cost of a call, of the methods that reach it"
         ]
         for problem in self.problems:
             for target in TARGETS:
-                race = self.best(problem, target)
-                entries = "  ".join(f"{m} {_time(s)}" for m, s in race.items())
+                times = self.best(problem, target)
+                counts = self.best(problem, target, by="evaluations")
+                order = [*counts, *(m for m in times if m not in counts)]
+                entries = "  ".join(f"{m} {_count(counts.get(m))}{_time(times[m])}" for m in order)
                 lines.append(f"{problem:24} {target:7.0e}  {entries or 'none'}")
         lines += ["", *(str(advice) for advice in self.recommendations())]
-        return "\n".join(lines)
+        return "\n".join([*lines, self.not_run()])
+
+    def not_run(self) -> str:
+        """Which methods of carom nothing is said of."""
+        missing = [name for name in METHODS if name not in self.methods]
+        return f"Not run, so nothing is said of: {', '.join(missing)}" if missing else ""
 
     def report(self, path: str | os.PathLike) -> None:
         """An HTML page with everything, that opens offline."""
@@ -162,48 +217,51 @@ def _slope(x, errors):
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """What takes the least work, by one measure of it: methods that are tied, and how often."""
+
+    by: str  # one of TIED
+    methods: tuple[str, ...]  # in the order of the alphabet where there are several
+    wins: int  # problems where each of them is within the factor of the least
+    problems: int  # problems where some method reaches the target
+
+    def __str__(self) -> str:
+        tie = f" (a tie: within {TIED[self.by]:g} times)" if len(self.methods) > 1 else ""
+        return f"{' = '.join(self.methods)} in {self.wins} of {self.problems}{tie}"
+
+
+@dataclass(frozen=True)
 class Advice:
     """Which method for which kind of problem, and the numbers behind it."""
 
     kind: str
     target: float
-    method: str
-    wins: int  # problems where it is the cheapest
-    problems: int  # problems where some method reaches the target
-    worst: float  # largest CPU time relative to the cheapest; inf where it does not reach it
-    runner_up: str | None
+    counted: Verdict | None  # None where no method says how often it asks for the force
+    timed: Verdict | None
+    unjudged: tuple[str, ...]  # not run far enough to say whether they would get there
 
     def __str__(self) -> str:
-        reach = "" if math.isfinite(self.worst) else "; it does not get there in all of them"
-        slow = (
-            f", at worst {self.worst:.1f} times the cheapest"
-            if 1.05 < self.worst < math.inf
-            else ""
-        )
-        second = f" (next: {self.runner_up})" if self.runner_up else ""
-        return (
-            f"{KINDS[self.kind]}, error {self.target:.0e}: {self.method}{second}, cheapest in "
-            f"{self.wins} of {self.problems}{slow}{reach}"
-        )
+        parts = [f"by {v.by} {v}" for v in (self.counted, self.timed) if v]
+        if self.unjudged:
+            parts.append(f"not run far enough: {', '.join(self.unjudged)}")
+        return f"{KINDS[self.kind]}, error {self.target:.0e}: {'; '.join(parts)}"
 
 
-def _advice(kind, target, races):
-    wins = Counter(next(iter(race)) for race in races.values())
-    methods = {m for race in races.values() for m in race}
+def _verdict(races, by: str) -> Verdict | None:
+    """The methods that are within the factor of the least in the most problems."""
+    races = [race for race in races if race]
+    if not races:
+        return None
+    wins = Counter()
+    for race in races:
+        least = min(race.values())
+        wins.update(m for m, work in race.items() if work <= TIED[by] * least)
+    most = max(wins.values())
+    return Verdict(by, tuple(sorted(m for m in wins if wins[m] == most)), most, len(races))
 
-    def ratio(method):  # mean cost relative to the cheapest; missing a target counts as 100
-        logs = [
-            math.log(min(race.get(method, math.inf) / min(race.values()), 100.0))
-            for race in races.values()
-        ]
-        return sum(logs) / len(logs)
 
-    ranked = sorted(methods, key=lambda m: (-wins[m], ratio(m), m))
-    best = ranked[0]
-    worst = max(race.get(best, math.inf) / min(race.values()) for race in races.values())
-    return Advice(
-        kind, target, best, wins[best], len(races), worst, ranked[1] if len(ranked) > 1 else None
-    )
+def _count(evaluations) -> str:
+    return "" if evaluations is None else f"{evaluations} "
 
 
 def _time(seconds):

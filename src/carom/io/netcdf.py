@@ -320,7 +320,7 @@ class RecordedSolution(Motion):
             self.settings = settings_of(h5)
             self._count = records_of(h5)
             self.dt = float(h5.attrs["dt"])
-            self.status: Any = _status(h5)
+            self.status: Any = status_of(h5)
             self.stats = Stats(*(_number(h5, f"stats_{name}") for name in STATS))
             # not the attribute: HDF5 may read a damaged string of variable length for ever
             named = self.settings.get("scheme")
@@ -389,7 +389,7 @@ def _number(h5, name):
     return h5[name][()].item() if name in h5 else 0
 
 
-def _status(h5) -> Any:
+def status_of(h5) -> Any:
     """How the run ended, by the name that the file gives to its number."""
     names = str(h5["status"].attrs["flag_meanings"]).split()
     return getattr(Status, names[int(h5["status"][()])])
@@ -413,7 +413,7 @@ def _impacts(h5) -> np.ndarray | None:
     rows = np.zeros(min(h5[f"impact_{name}"].shape[0] for name, _ in COLUMNS), COLUMNS)
     for name, _ in COLUMNS:
         rows[name] = h5[f"impact_{name}"][: len(rows)]
-    if _status(h5) != Status.unfinished:
+    if status_of(h5) != Status.unfinished:
         return listed(rows)
     state, _ = newest(h5["carom/checkpoint"], int(h5["carom"].attrs["pieces"]))
     if not state:

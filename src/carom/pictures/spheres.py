@@ -9,21 +9,23 @@ def plot_spheres(
     """One record as disks, seen along an axis (default: the second of three); returns the Axes.
 
     ``color`` is (N,), default the speed; a colour bar comes with axes that are made here.
-    ``forces=True`` draws each contact force as a line from
-    centre to centre, as thick as it is strong.
+    ``forces=True`` draws each contact force as a line from centre to centre, as thick and as dark
+    as it is strong, the strongest last, over pale disks; the colour bar is then that of the forces.
     """
-    import matplotlib.pyplot as plt
-    from matplotlib.collections import EllipseCollection, LineCollection
+    from matplotlib.collections import EllipseCollection
 
     own = axes is None
-    if axes is None:
-        _, axes = plt.subplots(figsize=(6.8, 6), layout="constrained")
     d = sol.pile.dimension
     along = 1 if along is None else along
     right, up = (0, 1) if d == 2 else [axis for axis in range(3) if axis != along]
     x, r = sol.folded[record], sol.radius[record]
+    sides = [(np.min(x[:, k] - r), np.max(x[:, k] + r)) for k in (right, up)]
+    axes = _shaped(sides) if axes is None else axes
     far_first = np.arange(len(x)) if d == 2 else np.argsort(-x[:, along])
     shade = np.linalg.norm(sol.v[record], axis=1) if color is None else np.asarray(color)
+    coloured = {"array": shade[far_first], "alpha": 0.3 if forces else 1.0}
+    if forces and color is None:
+        coloured = {"facecolors": "0.9", "alpha": 0.3}
     disks = EllipseCollection(
         2 * r[far_first],
         2 * r[far_first],
@@ -31,25 +33,51 @@ def plot_spheres(
         units="xy",
         offsets=x[far_first][:, [right, up]],
         offset_transform=axes.transData,
-        array=shade[far_first],
         edgecolors="k",
         linewidths=0.2,
-        alpha=0.3 if forces else 1.0,
+        **coloured,
     )
     axes.add_collection(disks)
-    if own:  # beside axes that are given, the caller has the room for one, or has not
-        axes.figure.colorbar(disks, label="speed [m/s]" if color is None else "colour", shrink=0.8)
+    shown, label = disks, "speed [m/s]" if color is None else "colour"
     if forces and len(table := sol.contacts[record]):
-        ends = table.pairs[:, 0]
-        start = x[ends][:, [right, up]]
-        segments = np.stack([start, start + table.branch[:, [right, up]]], axis=1)
-        width = 3.5 * table.force / np.max(table.force)
-        chains = LineCollection(list(segments), linewidths=width, colors="k", capstyle="round")
+        chains = _chains(table, x, (right, up))
         axes.add_collection(chains)
+        if color is None:
+            shown, label = chains, "contact force [N]"
+    if own:  # beside axes that are given, the caller has the room for one, or has not
+        axes.figure.colorbar(shown, label=label, shrink=0.8)
     axes.set_aspect("equal")
     axes.set(
         xlabel="xyz"[right] + " [m]", ylabel="xyz"[up] + " [m]", title=f"t = {sol.t[record]:.3g}"
     )
-    axes.set_xlim(np.min(x[:, right] - r), np.max(x[:, right] + r))
-    axes.set_ylim(np.min(x[:, up] - r), np.max(x[:, up] + r))
+    axes.set(xlim=sides[0], ylim=sides[1])
     return axes
+
+
+def _shaped(sides):
+    """Axes of a figure with the proportions of what is to be seen."""
+    import matplotlib.pyplot as plt
+
+    width, height = (high - low for low, high in sides)
+    tall = np.clip(5.2 * height / width, 2.2, 8.0)
+    return plt.subplots(figsize=(6.8, tall + 0.9), layout="constrained")[1]
+
+
+def _chains(table, x, seen):
+    """The contact forces as lines."""
+    from matplotlib.collections import LineCollection
+
+    order = np.argsort(table.force)
+    start, force = x[table.pairs[order, 0]][:, seen], table.force[order]
+    segments = np.stack([start, start + table.branch[order][:, seen]], axis=1)
+    part = force / max(np.max(force), 1e-300)
+    lines = LineCollection(
+        list(segments),
+        linewidths=0.2 + 3.8 * part,
+        alpha=0.15 + 0.85 * np.sqrt(part),  # weak ones pale: strong ones stand out of any depth
+        array=force,
+        cmap="inferno_r",
+        capstyle="round",
+    )
+    lines.set_clim(0.0, np.max(force))
+    return lines

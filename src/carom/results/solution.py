@@ -405,8 +405,8 @@ def summary(sol: Motion) -> str:
         return f"{scheme_text(sol.scheme)}: {what}"
     gap, impulse = np.asarray(sol.gap), np.asarray(sol.impulse)
     lines = [
-        f"{scheme_text(sol.scheme)}: {int(sol.stats.steps)} steps of {float(sol.dt):.6g} "
-        f"to t = {sol.t[-1]:.6g}, {name_of(sol.status)}",
+        f"{scheme_text(sol.scheme)}: {counted(int(sol.stats.steps), 'step')} of "
+        f"{float(sol.dt):.6g} to t = {sol.t[-1]:.6g}, {name_of(sol.status)}",
     ]
     if gap.size:
         lines += [

@@ -8,7 +8,8 @@ from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
 from carom.study.shooting import Orbit
 
-_ROWS = 320  # of a bifurcation diagram
+_ROWS = 240  # of a bifurcation diagram ...
+_SPREAD = np.array([1.0, 4.0, 6.0, 4.0, 1.0]) / 6.0  # ... over which one state is spread
 _MARKS = {"period doubling": "s", "fold": "o", "grazing": "^"}
 
 
@@ -60,7 +61,7 @@ def plot_exponents(exponents, ax=None):
     for i, history in enumerate(exponents.history.T):
         ax.plot(time, history, label=f"{exponents.exponents[i]:.4g}")
     ax.axhline(0.0, color="0.5", linewidth=0.8)
-    ax.legend(title="exponent")
+    above(ax, min(4, len(exponents.exponents)))
     ax.set_xlabel("time")
     ax.set_ylabel("running mean")
     return ax
@@ -131,8 +132,10 @@ def density(states):
     image = np.zeros((_ROWS, n * directions, 4))
     for column, found in enumerate(states.reshape(n * directions, -1)):
         met = np.histogram(found[np.isfinite(found)], edges)[0]
+        near = np.convolve(met, _SPREAD, "same")
         image[:, column, :3] = to_rgb(f"C{column % directions}")
-        image[:, column, 3] = np.where(met, 0.3 + 0.7 * np.sqrt(met / met.max(initial=1)), 0.0)
+        often = 0.3 + 0.7 * np.sqrt(near / near.max(initial=1.0))
+        image[:, column, 3] = often * np.minimum(1.0, near)  # pale at the rim of what is spread
     return image, edges
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from carom.errors import RecordError
 from carom.fields import CONTACT, SPHERES, attributes
-from carom.shown import Shown
+from carom.shown import Shown, counted
 from carom.status import Status, text_of
 
 
@@ -113,7 +113,7 @@ class SpheresSolution(Shown):
         small = self.pile.smallest
         return "\n".join(
             [
-                f"{self.scheme} on {self.pile}: {s.steps} steps of {self.dt:.4g} to "
+                f"{self.scheme} on {self.pile}: {counted(s.steps, 'step')} of {self.dt:.4g} to "
                 f"t = {self.t[-1]:g}, {end}",
                 f"  largest overlap         {s.overlap / small:.2e} of the smallest radius",
                 f"  worst projection        {s.residual:.2e} of the smallest radius",
