@@ -24,10 +24,10 @@ run: $(VENV)/.with-carom
 	@$(BIN)/python examples/double_pendulum_wall.py out
 
 test: $(VENV)/.with-test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-all: $(VENV)/.with-test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.with-lint
 	$(BIN)/ruff check .

@@ -1,7 +1,8 @@
 """Compiled programs are kept between tests, workers and runs: compiling is most of the time."""
 
-import inspect
+import functools
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -17,26 +18,35 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 _HERE = Path(__file__).parent
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m "not slow" is looked at
-def pytest_collection_modifyitems(items):
+_LINES = (_HERE / "slow.txt").read_text(encoding="utf-8").splitlines()
+_SLOW = tuple(line for line in _LINES if line and not line.startswith("#"))
+
+
+def pytest_itemcollected(item):
     """Mark what slow.txt lists."""
-    lines = (_HERE / "slow.txt").read_text(encoding="utf-8").splitlines()
-    listed = tuple(line for line in lines if line and not line.startswith("#"))
-    for item in items:
-        path = item.path.relative_to(_HERE).as_posix()
-        if f"{path}::{item.name}".startswith(listed):
-            item.add_marker(pytest.mark.slow)
-        group = "spheres" if _moves_spheres(item) else path
-        item.add_marker(pytest.mark.xdist_group(group))
+    if f"{item.path.relative_to(_HERE).as_posix()}::{item.name}".startswith(_SLOW):
+        item.add_marker(pytest.mark.slow)
 
 
-def _moves_spheres(item) -> bool:
-    """Whether Numba compiles kernels, for a minute: one worker does that, once, for all."""
-    rooms = ("sphere", "fclib", "grains", "toy_wall", "test_recording", "test_drawn", "examples")
-    if any(word in item.nodeid for word in rooms):
-        return True
-    code = getattr(item, "function", None)
-    return code is not None and "pheres" in inspect.getsource(code)
+def pytest_xdist_make_scheduler(config, log):
+    """One worker for a file, whose tests share what they compile, and one for all that moves
+    spheres: Numba compiles their kernels for a minute, once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Files(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            path = nodeid.split("::")[0]
+            return "spheres" if _moves_spheres(path) else path
+
+    return Files(config, log)
+
+
+_SPHERES = re.compile(r"Spheres\(|spheres\.|spheres = |sphere_run|fclib\.|fuzz_inputs|DOCUMENTS")
+
+
+@functools.cache
+def _moves_spheres(path: str) -> bool:
+    return bool(_SPHERES.search((_HERE.parent / path).read_text(encoding="utf-8")))
 
 
 @pytest.fixture(autouse=True)
