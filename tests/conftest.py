@@ -41,12 +41,14 @@ def pytest_xdist_make_scheduler(config, log):
     return Files(config, log)
 
 
-_SPHERES = re.compile(r"Spheres\(|spheres\.|spheres = |sphere_run|fclib\.|fuzz_inputs|DOCUMENTS")
+_SPHERES = re.compile(
+    r"Spheres\(|spheres\.|spheres = |sphere_run|fclib\.|fuzz_inputs|DOCUMENTS|test_grains"
+)
 
 
 @functools.cache
 def _moves_spheres(path: str) -> bool:
-    return bool(_SPHERES.search((_HERE.parent / path).read_text(encoding="utf-8")))
+    return bool(_SPHERES.search(path + (_HERE.parent / path).read_text(encoding="utf-8")))
 
 
 @pytest.fixture(autouse=True)

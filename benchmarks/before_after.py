@@ -1,0 +1,81 @@
+"""What a change of the code costs or saves: the figures of two states of it, side by side.
+
+    git worktree add ../before COMMIT
+    python benchmarks/before_after.py ../before [--rounds 3] [--quick]
+
+Both run by turns, each benchmark in a process of its own (speed.py here, spheres.py of each
+state), and keep their best time.  Ratios are after / before: below one the change saves.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[1]
+SECTIONS = ("trajectory", "batch", "pendulum", "startup")
+ROW = re.compile(r"^\s*(\d+)\s+(\S+)\s+(falling|settled)\s+(\S+)\s+(\S+)")
+
+
+def leaves(tree, path=()):
+    """Every time in the figures, by its path."""
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from leaves(value, (*path, name))
+        elif isinstance(value, int | float) and "threads" not in name and "diff" not in name:
+            yield ", ".join((*path, name)), value
+
+
+def run(root, script, *options):
+    """What a benchmark prints, with the code of ``root``."""
+    there = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), *_given()])}
+    done = subprocess.run(
+        [sys.executable, script, *options], env=there, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{script} with {root}:\n{done.stderr}")
+    return done.stdout
+
+
+def _given():
+    return [path for path in [os.environ.get("PYTHONPATH", "")] if path]
+
+
+def figures(root, quick):
+    """Times by name: of Systems in the units that speed.py has, of spheres CPU ms a step."""
+    options = ["--quick"] if quick else []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "figures.json"
+        run(root, HERE / "benchmarks/speed.py", "--only", *SECTIONS, "--json", path, *options)
+        found = dict(leaves(json.loads(path.read_text())))
+    for line in run(
+        root, root / "benchmarks/spheres.py", "--only", "growth", *options
+    ).splitlines():
+        if row := ROW.match(line):
+            found[f"spheres, {row[1]}, {row[2]}, {row[3]}, CPU ms"] = float(row[4])
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("before", type=Path, help="folder with another state of the code")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="fewer steps: a check, not a figure")
+    options = parser.parse_args()
+    best = {"before": {}, "after": {}}
+    for _ in range(options.rounds):
+        for name, root in (("before", options.before.resolve()), ("after", HERE)):
+            for key, value in figures(root, options.quick).items():
+                best[name][key] = min(value, best[name].get(key, value))
+    print(f"{'':58} {'before':>11} {'after':>11} {'ratio':>7}")
+    for key in sorted(best["before"].keys() & best["after"].keys()):
+        before, after = best["before"][key], best["after"][key]
+        print(f"{key:58} {before:11.4g} {after:11.4g} {after / before:7.2f}")
+
+
+if __name__ == "__main__":
+    main()
