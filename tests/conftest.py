@@ -30,7 +30,9 @@ def pytest_itemcollected(item):
 
 def pytest_xdist_make_scheduler(config, log):
     """One worker for a file, whose tests share what they compile, and one for all that moves
-    spheres: Numba compiles their kernels for a minute, once."""
+    spheres: Numba compiles their kernels for a minute, once.  --dist chooses another way."""
+    if config.getvalue("dist") != "load":
+        return None
     from xdist.scheduler import LoadScopeScheduling
 
     class Files(LoadScopeScheduling):
