@@ -29,7 +29,7 @@ class Stats(eqx.Module):
     iterations: Any  # () int, of projections and fixed points, in all
     contraction: Any  # () largest measured contraction factor of a fixed point
     penetration: Any  # () largest overlap inside a step (Penalty), where the records may miss it
-    fallbacks: Any  # () int, accumulations over several gaps taken for rest (EventDriven)
+    fallbacks: Any  # () int, accumulations taken for rest, and Painleve's cases (EventDriven)
     unlisted: Any = 0  # () int, impacts that ``events`` has no room for (EventDriven)
 
     @staticmethod
@@ -432,10 +432,10 @@ def _inside_lines(sol):
             f"  steps of the method     {int(stats.iterations)}",
         ]
     if stats.fallbacks > 0:
-        lines.append(
-            f"  taken for rest          {int(stats.fallbacks)} accumulations that run over several "
-            "gaps in turn"
-        )
+        what = "accumulations that run over several gaps in turn"
+        if sol.friction is not None:
+            what += ", or states with no acceleration or several (Painleve)"
+        lines.append(f"  taken for rest          {int(stats.fallbacks)} {what}")
     if stats.unlisted > 0:
         lines.append(
             f"  not in sol.events       {int(stats.unlisted)} impacts: raise events_per_step"

@@ -201,15 +201,24 @@ def _solve_traced(run, q0, v0, plan, record) -> Solution:
             rows = jnp.concatenate([start.row[None, : rows.shape[1]], rows])
         return carry, rows
 
-    right = run.scheme.differentiable or run.system.contacts(run.t0, q0).gap.shape[0] == 0
+    contacts = run.system.contacts(run.t0, q0)
+    slides = contacts.rate.ndim > 1 and contacts.rate.shape[1] > 1
+    right = (run.scheme.differentiable and not slides) or contacts.gap.shape[0] == 0
     lockstep = run.scheme.lockstep
     safe = (
         differentiable(moved, lockstep=lockstep)
         if right
-        else refusing(moved, _no_derivative(run.scheme))
+        else refusing(moved, _SLIDES if slides else _no_derivative(run.scheme))
     )
     carry, rows = safe(q0, v0)
     return _solution(run, _record_steps(plan), rows, carry, shape_of(run.system, q0, v0))
+
+
+_SLIDES = (
+    "a derivative of a motion with friction was asked for: where a contact begins or ceases to "
+    "slip it has a kink that is not followed. Take differences of runs with EventDriven, whose error is "
+    "that of its tolerance"
+)
 
 
 def _no_derivative(scheme) -> str:

@@ -1,6 +1,6 @@
 """Event detection: the smooth motion at high order, cut at every impact and release."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -10,13 +10,14 @@ from jax import Array
 
 from carom.contracts import Equations
 from carom.derivatives import no_derivative_where
-from carom.schemes.flow import Flow, pressing, size_of, speed_of
+from carom.schemes.flow import Flow, logged, pressing, size_of, speed_of
 from carom.schemes.held import held, is_held
 from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, Pieces, dense
 from carom.schemes.linearly_implicit import LinearlyImplicit
 from carom.schemes.resting import independent, reaction, second, stilled
 from carom.schemes.runge_kutta import RungeKutta
 from carom.schemes.scheme import Report, Scheme, State, number, rebound
+from carom.schemes.sliding import Sliding, after_event, at_start, by_contact, check, frictional
 from carom.status import Status, failing, first_failure
 
 _SAME = 1e-12  # speeds and gaps below this, relative to the size of their terms, are rounding
@@ -65,6 +66,8 @@ class EventDriven(Scheme):
     does not end this way; after 40 events within 1e-12 of the time its gaps are taken to be at
     rest, and ``stats.fallbacks`` counts it.  No threshold is left to the user.
 
+    Joints are held (held.py), and contacts may have friction in the plane (sliding.py).
+
     What is looked at is a function at finitely many times: some 40 of the force and 22 of each gap
     in a step.  A force or a gap that does something between them, and nothing at them, is not seen.
     ``max_step`` is the longest step; without it, a 50th of the run.  ``jumps`` (k,) are times
@@ -98,6 +101,7 @@ class EventDriven(Scheme):
     rigid: ClassVar[bool] = True
     differentiable: ClassVar[bool] = True
     lockstep: ClassVar[bool] = False
+    frictional: ClassVar[bool] = True
     jointed: ClassVar[bool] = True
     dense: ClassVar[bool] = True
     located: ClassVar[bool] = True
@@ -123,8 +127,16 @@ class EventDriven(Scheme):
         large, fast = (jnp.max(jnp.abs(x)) for x in (jnp.append(q, v), jnp.append(v, a)))
         h = jnp.clip(0.01 * large / jnp.where(fast > 0.0, fast, 1.0), 1e-6 * dt, dt)
         h = jax.lax.stop_gradient(jnp.where(fast > 0.0, h, dt))
-        mode, since = pressing(world, t, q, v, resting), jnp.asarray(t, float)
+        mode, since = self._first_mode(world, t, q, v, resting), jnp.asarray(t, float)
         return State(t, q, v, _Memory(mode, h, jnp.array(0), jax.lax.stop_gradient(since)))
+
+    def _first_mode(self, world, t, q, v, resting):
+        """Which contacts last, and how."""
+        if not frictional(world):
+            return pressing(world, t, q, v, resting)
+        check(world, t, q)
+        still = _flow(world, jnp.zeros(resting.shape, int), (-jnp.inf, jnp.inf), q.shape[0])
+        return at_start(still, t, q, v, resting)
 
     def step(self, world, state, dt):
         """To t + dt; impacts beyond ``events_per_step`` are counted, not listed."""
@@ -142,7 +154,7 @@ class EventDriven(Scheme):
             t=jnp.asarray(state.t, float),
             q=state.q,
             v=state.v,
-            push=jnp.zeros(p + k),
+            push=jnp.zeros(2 * p + k if frictional(world) else p + k),
             mode=state.memory.mode,
             h=jnp.asarray(state.memory.h, float),
             cut=jnp.asarray(jnp.inf),
@@ -169,7 +181,7 @@ class EventDriven(Scheme):
         after = world.normals(loop.t, loop.q).velocity(loop.v)
         new = State(loop.t, loop.q, loop.v, _Memory(loop.mode, loop.h, loop.crowd, loop.since))
         return new, Report(
-            impulse=loop.push[:, None],
+            impulse=by_contact(loop.push, p) if frictional(world) else loop.push[:, None],
             before=before[:, None],
             after=after[:, None],
             residual=world.drift(loop.t, loop.q) if is_held(world) else jnp.zeros(()),
@@ -185,7 +197,7 @@ class EventDriven(Scheme):
         """One step of the method: accepted, ended by an event, or shortened."""
         world = held(world, s.t, s.q)
         stop, window = self._next_stop(s.t, t1)
-        flow = Flow(world, s.mode, window, s.q.shape[0])
+        flow = _flow(world, s.mode, window, s.q.shape[0])
         y = jnp.concatenate([s.q, s.v, s.push])
         longest = jnp.inf if self.max_step is None else self.max_step
         wanted = jnp.minimum(jnp.minimum(s.h, s.cut), longest)
@@ -209,7 +221,11 @@ class EventDriven(Scheme):
         outcomes = [
             lambda: eqx.tree_at(lambda s: s.status, s, broken),
             lambda: self._whole(world, flow, s, seen, y1, t),
-            lambda: self._after_event(world, flow, method, s, y1, t, shift),
+            lambda: (
+                after_event(self, world, flow, s, y1, t, seen, _CROWD)
+                if frictional(world)
+                else self._after_event(world, flow, method, s, y1, t, shift)
+            ),
         ]
         which = jnp.where(event, 2, jnp.where(whole, 1, 0))
         new = jax.lax.switch(which, outcomes if s.mode.shape[0] else outcomes[:2])
@@ -256,36 +272,39 @@ class EventDriven(Scheme):
 
     def _seen(self, flow, s, path, y, t, h, tiny):
         """What the functions (2) do in a step that ends at (t, y)."""
+        mode = flow.lasting
         q, v, _ = flow.split(y)
         contacts = flow.normals(t, q)
         before = flow.normals(s.t, s.q)
         size = jnp.maximum(size_of(contacts, q), size_of(before, s.q))
         timed = jnp.maximum(jnp.abs(contacts.rate), jnp.abs(before.rate)) * jnp.abs(t)
         start = jnp.minimum(before.gap, 0.0)  # of a gap that leaves, zero but for rounding
-        pieces = Pieces.of(jnp.where(s.mode, path.lam, path.gap - start))
+        pieces = Pieces.of(jnp.where(mode, path.lam, path.gap - start))
         pressed = jnp.max(jnp.abs(path.lam), axis=0)
-        fine = jnp.where(s.mode, _SAME * pressed, self._rounding(size + timed))
+        fine = jnp.where(mode, _SAME * pressed, self._rounding(size + timed))
+        fine = flow.rounding(fine, path, t, q, v)
         wide = self.atol + self.rtol * size
-        coarse = jnp.where(s.mode, 1e-9 * pressed, 0.1 * wide)
+        coarse = jnp.where(mode, 1e-9 * pressed, 0.1 * wide)
         # what is not resolved may be rounding; up to a part of the tolerance it has no sign
         slack = jnp.maximum(fine, jnp.minimum(2.0 * pieces.rest, coarse))
         pieces = pieces.raised(slack)
-        f = jnp.where(s.mode, path.lam, path.gap - start) + slack
+        f = jnp.where(mode, path.lam, path.gap - start) + slack
         doubtful = (pieces.least <= 0.0) & ~tiny  # (pieces, p)
         first = jnp.argmax(jnp.any(doubtful, axis=1))
         here = doubtful[first]
 
         w = contacts.velocity(v)
-        slope = jnp.where(s.mode, f[-1] - f[-2], w)
+        slope = jnp.where(mode, f[-1] - f[-2], w)
         near = 2.0 * slack + 8.0 * _EPS * (jnp.abs(t) + h) * jnp.abs(w)
         # what rounding keeps from being met is met less closely, within the tolerance
-        near = jnp.minimum(near * 2.0**s.tries, jnp.maximum(near, jnp.where(s.mode, jnp.inf, wide)))
-        least = jnp.where(s.mode | (s.tries > 8), 0.0, _SAME * speed_of(contacts, v))
-        sinking = (slope < -least) | (s.mode & (f[-1] <= 0.0)) | (s.tries > 30)
+        near = jnp.minimum(near * 2.0**s.tries, jnp.maximum(near, jnp.where(mode, jnp.inf, wide)))
+        least = jnp.where(mode | (s.tries > 8), 0.0, _SAME * speed_of(contacts, v))
+        least = flow.unseen(least, fine)
+        sinking = (slope < -least) | (mode & (f[-1] <= 0.0)) | (s.tries > 30)
         ending = (f[-1] <= near) & ((f[-1] >= -near) | tiny) & sinking
         # doubts that are about nothing but the end
         about_end = (first == PIECES - 1) & jnp.all(~here | ending)
-        gone = s.mode & (f[START] < 0.0)  # the force jumped: released at once
+        gone = mode & (f[START] < 0.0)  # the force jumped: released at once
         clear = ~jnp.any(doubtful)
         event = jnp.any(gone) | (jnp.any(ending) & (clear | about_end))
 
@@ -296,17 +315,20 @@ class EventDriven(Scheme):
         # from the last piece, by the speed at the end itself
         above = jnp.where(jnp.max(f, axis=0) > 4.0 * slack, slack, 0.0)[i]
         newton = 1.0 - (f[-1, i] - above) / jnp.where(w[i] < 0.0, w[i] * h, -1.0)
-        close = (first == PIECES - 1) & (w[i] < 0.0) & ~s.mode[i] & (jnp.abs(newton - x) < 0.02)
+        close = (first == PIECES - 1) & (w[i] < 0.0) & ~mode[i] & (jnp.abs(newton - x) < 0.02)
         x = jnp.where(close, newton, x)
         shorter = jnp.where(first > 0, first / PIECES, 1.0 / PIECES)
         length = h * jnp.where(all_cross, jnp.clip(x, _EPS, 1.0), shorter)
 
-        turning = ~s.mode & (before.velocity(s.v) < 0.0) & (w > 0.0)
+        turning = ~mode & (before.velocity(s.v) < 0.0) & (w > 0.0)
         graze = jnp.any(turning & (jnp.min(pieces.least, axis=0) <= 10.0 * wide))
-        j = jnp.argmin(jnp.where(ending & ~s.mode, f[-1], jnp.inf))
-        hit = event & ending[j] & ~s.mode[j] & (w[j] < 0.0) & ~jnp.any(gone)
+        j = jnp.argmin(jnp.where(ending & ~mode, f[-1], jnp.inf))
+        hit = event & ending[j] & ~mode[j] & (w[j] < 0.0) & ~jnp.any(gone)
         slope = jnp.where(hit, w[j], -1.0)
-        return _Seen(clear & ~event, event, jnp.any(gone), hit, j, slope, all_cross, length, graze)
+        ended = (ending | gone) if frictional(flow.world) else None
+        return _Seen(
+            clear & ~event, event, jnp.any(gone), hit, j, slope, all_cross, length, graze, ended
+        )
 
     def _rounding(self, size):
         """(p,) below which a gap has no sign."""
@@ -378,7 +400,7 @@ class EventDriven(Scheme):
         q, v2, push, blow, shift = no_derivative_where(
             several | graze | crowded, (q, v2, push, blow, shift)
         )
-        table, count = _logged(s, t + shift, w, w1, flow.of_gaps(blow))
+        table, count = logged(s, t + shift, w, w1, flow.of_gaps(blow))
         # back to the time of the step, which does not move with the parameters
         after = Flow(world, mode, flow.window, flow.d)
         y = method.step(after.rate, t, jnp.concatenate([q, v2, push + blow]), -shift)[0]
@@ -440,6 +462,7 @@ class _Seen(eqx.Module):
     crossing: Array  # () bool: one inside, where ``length`` leads
     length: Array  # () the step to take instead
     graze: Array  # () bool
+    ended: Any = None  # (n,) bool: the functions that vanish, where contacts have friction
 
     @staticmethod
     def nothing():
@@ -467,6 +490,10 @@ class _Path(eqx.Module):
         return _Path(gap, lam, h * jnp.max(jnp.abs(fault), axis=0))
 
 
+def _flow(world, mode, window, d) -> Any:
+    return (Sliding if frictional(world) else Flow)(world, mode, window, d)
+
+
 def _reached(flow, method, t, y, h, seen, turns):
     """The state after h, or with an impact that moves: (y(h + x), x), x = 0 with its derivatives.
 
@@ -491,13 +518,3 @@ def _grazing(gap, w, a, close):
     """(p,) (6): an impact and a miss that the tolerance does not tell apart."""
     lowest = gap - 0.5 * w**2 / jnp.where(a > 0.0, a, 1.0)
     return (gap <= 100.0 * close) & (a > 0.0) & (jnp.abs(lowest) <= close)
-
-
-def _logged(s, t, before, after, blow):
-    """The table of impacts with one more row for each gap that was struck, and their number."""
-    hit = blow > 0.0
-    row = jnp.sum(s.struck) + jnp.cumsum(hit) - 1
-    row = jnp.where(hit, row, s.table.shape[0])  # beyond the table: not written
-    times, gaps = jnp.full(blow.shape, t), jnp.arange(blow.shape[0], dtype=float)
-    rows = jnp.stack([times, gaps, before, after, blow], axis=1)
-    return s.table.at[row].set(rows, mode="drop"), s.struck + hit

@@ -55,8 +55,7 @@ class Flow(eqx.Module):
     def rate(self, t, y):
         q, v, _ = self.split(y)
         a, lam = self._accelerated(t, q, v)
-        pull = [self.world.tension(self.at(t), q, v, lam)] if is_held(self) else []
-        return jnp.concatenate([v, a, lam, *pull])
+        return jnp.concatenate([v, a, lam, *([self._pull(t, q, v, lam)] if is_held(self) else [])])
 
     def looked_at(self, times, x, rates):
         """Gaps and multipliers (m, p) at the times (m,), with states and rates there (m, n)."""
@@ -68,7 +67,7 @@ class Flow(eqx.Module):
         """(p,) bool: which functions are multipliers, and not gaps."""
         return self.mode
 
-    def rounding(self, fine, path, v):
+    def rounding(self, fine, path, t, q, v):
         """(p,) below which a function has no sign, where that of numbers is ``fine``."""
         return fine
 
@@ -81,6 +80,11 @@ class Flow(eqx.Module):
         metric, contacts, mode = self.metric(q), self.normals(t, q), self.mode
         q = q - reaction(metric, contacts.rows, equal(metric, contacts.rows, contacts.gap, mode))
         return q, stilled(metric, self.normals(t, q), v, mode)
+
+    def _pull(self, t, q, v, lam):
+        """(k,) the forces of joints."""
+        rows = self.world.world.normals(self.at(t), q).rows[: lam.shape[0]]
+        return self.world.tension(self.at(t), q, v, lam, rows)
 
     def acceleration(self, t, q, v):
         return self._accelerated(t, q, v)[0]
@@ -111,3 +115,13 @@ def pressing(world, t, q, v, resting):
     metric, contacts, free, bend = jax.lax.stop_gradient((metric, contacts, free, bend))
     found = world.project(metric, free, contacts, bend, resting)
     return resting & (found.multipliers > 0.0)
+
+
+def logged(s, t, before, after, blow):
+    """The table of impacts with one more row for each gap that was struck, and their number."""
+    hit = blow > 0.0
+    row = jnp.sum(s.struck) + jnp.cumsum(hit) - 1
+    row = jnp.where(hit, row, s.table.shape[0])  # beyond the table: not written
+    times, gaps = jnp.full(blow.shape, t), jnp.arange(blow.shape[0], dtype=float)
+    rows = jnp.stack([times, gaps, before, after, blow], axis=1)
+    return s.table.at[row].set(rows, mode="drop"), s.struck + hit

@@ -87,15 +87,32 @@ class Held(eqx.Module):
         """The gaps with (2)."""
         n = self.world.normals(t, q)
         p = n.gap.shape[0] - n.joints
-        G, J, rate = n.rows[:p], n.rows[p:], n.rate[:p]
+        rate, rows = self._freed(q, n.rate[:p], n.rows[:p], n.rate[p:], n.rows[p:])
+        return type(n)(n.gap[:p], rate, rows, n.known[:p])
+
+    @property
+    def friction(self):
+        """mu."""
+        return self.world.friction
+
+    def slip(self, t, q, v):
+        """u_t of the contacts."""
+        return self.world.slip(t, q, v)
+
+    def freed(self, t, q, rate, G):
+        """(2) for any directions G (n, d) with their rate (n,)."""
+        _, moved, J = self._linear(t, q)
+        return self._freed(q, rate, G, moved, J)
+
+    def _freed(self, q, rate, G, moved, J):
         X = self._pull(q, G, J)
-        left, moved = G - X @ J, rate - X @ n.rate[p:]
-        # a gap that the joints hold has no row
+        left = G - X @ J
+        # what the joints hold has no row
         size = jnp.sqrt(jnp.sum(G * G, axis=1, keepdims=True))
         left = jnp.where(
             jnp.sqrt(jnp.sum(left**2, axis=1, keepdims=True)) > 1e-10 * size, left, 0.0
         )
-        return type(n)(n.gap[:p], moved, left, n.known[:p])
+        return rate - X @ moved, left
 
     def forces(self, t, q, v):
         """f + J^T s."""
@@ -107,13 +124,12 @@ class Held(eqx.Module):
         """Of no contact."""
         return self.metric(q).solve(self.forces(t, q, v))
 
-    def tension(self, t, q, v, lam):
+    def tension(self, t, q, v, lam, G):
         """(k,) the forces of the joints (3), those that repeat others taking their share."""
         _, _, J = self._linear(t, q)
         s = self._force(t, q, v, self.world.forces(t, q, v))
         if lam.shape[0]:
-            n = self.world.normals(t, q)
-            s = s - product(self._pull(q, n.rows[: lam.shape[0]], J).T, lam)
+            s = s - product(self._pull(q, G, J).T, lam)
         return self._shared(q, J, s) if s.shape[0] > 1 else s
 
     def settled(self, t, q, v):
