@@ -216,8 +216,8 @@ def _solve_traced(run, q0, v0, plan, record) -> Solution:
 
 _SLIDES = (
     "a derivative of a motion with friction was asked for: where a contact begins or ceases to "
-    "slip it has a kink that is not followed. Take differences of runs with EventDriven, whose error is "
-    "that of its tolerance"
+    "slip it has a kink that is not followed. Take differences of runs with EventDriven, "
+    "whose error is that of its tolerance"
 )
 
 
