@@ -251,9 +251,27 @@ def test_no_gap_no_refusal():
 
 
 @pytest.mark.slow  # to compile
-@pytest.mark.parametrize(
-    "family", [f for f in FAMILIES if f.name != "compliant stops"], ids=lambda f: f.name
-)
+@pytest.mark.parametrize(("q0", "v0", "t1"), [(0.0, 1.0, 0.7), (0.0, 0.9137, 0.7), (0.5, 1.0, 0.3)])
+@pytest.mark.parametrize("stiff", [False, True])
+def test_through_a_kink_of_the_force(q0, v0, t1, stiff):
+    """A stop at 1/2, reached from afar, at a record to the last digit, or begun with."""
+
+    def end(x):
+        system = carom.System(force=lambda t, q, v: -jnp.where(q > 0.5, 100.0 * (q - 0.5), 0.0))
+        scheme = carom.EventDriven(stiff=stiff)
+        sol = carom.solve(system, scheme, x[:1], x[1:], t1=t1, dt=0.1)
+        return jnp.append(sol.q[-1], sol.v[-1])
+
+    def exact(x):
+        angle = 10.0 * (t1 - (0.5 - x[0]) / x[1])
+        return jnp.stack([0.5 + x[1] / 10.0 * jnp.sin(angle), x[1] * jnp.cos(angle)])
+
+    found, expected = (jax.jacfwd(f)(jnp.array([q0, v0])) for f in (end, exact))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.max(np.abs(expected)))
+
+
+@pytest.mark.slow  # to compile
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 def test_random_systems(family):
     """tests/random_derivatives.py: along a random direction of all parameters, jumps' times too."""
     found = random_derivatives.compared(family, 40, 3)

@@ -1,5 +1,6 @@
 """Event detection: the smooth motion at high order, cut at every impact and release."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -7,12 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.tree_util import tree_map
 
 from carom.contracts import Equations
 from carom.derivatives import no_derivative_where
 from carom.schemes.flow import Flow, logged, pressing, size_of, speed_of
 from carom.schemes.held import held, is_held
 from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, Pieces, dense
+from carom.schemes.kinks import Kink, short_at_kink
 from carom.schemes.linearly_implicit import LinearlyImplicit
 from carom.schemes.resting import independent, reaction, second, stilled
 from carom.schemes.runge_kutta import RungeKutta
@@ -83,8 +86,9 @@ class EventDriven(Scheme):
 
         |g - w^2 / (2 a)| <= 10 (atol + rtol |grad g| |q|)                                    (6)
 
-    Through an accumulation they hold to the square root of the tolerance, and so they do through a
-    kink of the force.  Of the time of a jump of the force they know only if ``jumps`` tells it.
+    Through an accumulation they hold to the square root of the tolerance.  Steps end beside a kink
+    of the force (kinks.py), so that they hold through it.  Of the time of a jump of the force they
+    know only if ``jumps`` tells it.
 
     ``sol.impacts`` has every impact with its time.  ``sol.events``, for use inside jit and vmap,
     has the first ``events_per_step`` of each step of dt; ``stats.unlisted`` counts the others.
@@ -125,7 +129,7 @@ class EventDriven(Scheme):
         resting = closed & (jnp.abs(contacts.velocity(v)) <= _SAME * speed_of(contacts, v))
         a = world.acceleration(t, q, v)
         large, fast = (jnp.max(jnp.abs(x)) for x in (jnp.append(q, v), jnp.append(v, a)))
-        h = jnp.clip(0.01 * large / jnp.where(fast > 0.0, fast, 1.0), 1e-6 * dt, dt)
+        h = jnp.clip(0.00973 * large / jnp.where(fast > 0.0, fast, 1.0), 1e-6 * dt, dt)
         h = jax.lax.stop_gradient(jnp.where(fast > 0.0, h, dt))
         mode, since = self._first_mode(world, t, q, v, resting), jnp.asarray(t, float)
         return State(t, q, v, _Memory(mode, h, jnp.array(0), jax.lax.stop_gradient(since)))
@@ -156,9 +160,10 @@ class EventDriven(Scheme):
             v=state.v,
             push=jnp.zeros(2 * p + k if frictional(world) else p + k),
             mode=state.memory.mode,
-            h=jnp.asarray(state.memory.h, float),
+            h=short_at_kink(world, state, jnp.asarray(state.memory.h, float)),
             cut=jnp.asarray(jnp.inf),
             tries=zero,
+            kink=Kink.none(),
             table=jnp.full((self.events_per_step, 5), -1.0),
             struck=jnp.zeros(p, int),
             crowd=state.memory.crowd,
@@ -238,9 +243,18 @@ class EventDriven(Scheme):
         cut = jnp.where(good & again, seen.length, jnp.inf)
         cut = jnp.where(~good, jnp.minimum(s.cut, proposed), cut)
         tries = jnp.where(again & good & seen.crossing, s.tries + 1, jnp.where(again, s.tries, 0))
-        proposed, cut = jax.lax.stop_gradient((proposed, cut))  # the motion does not depend on them
+        kink = tree_map(
+            partial(jnp.where, good),
+            tree_map(partial(jnp.where, again), s.kink, s.kink.taken(s.t, h)),
+            s.kink.refused(s.t, h, error),
+        )
+        proposed = kink.limited(new.t, proposed)
+        # the motion does not depend on them
+        proposed, cut, kink = jax.lax.stop_gradient((proposed, cut, kink))
         return eqx.tree_at(
-            lambda s: (s.h, s.cut, s.tries, s.turns), new, (proposed, cut, tries, s.turns + 1)
+            lambda s: (s.h, s.cut, s.tries, s.kink, s.turns),
+            new,
+            (proposed, cut, tries, kink, s.turns + 1),
         )
 
     def _tried(self, flow, method, s, y, t_end, h, tiny):
@@ -249,6 +263,7 @@ class EventDriven(Scheme):
         path = _Path.along(flow, method, s.t, y, ends, h)
         errors = jnp.max(jnp.abs(errors[:, : 2 * flow.d]), axis=0)
         largest = jnp.maximum(jnp.abs(y), jnp.max(jnp.abs(ends), axis=0))[: 2 * flow.d]
+        errors = s.kink.strict(errors, 1e4 * _EPS * h * path.steep)
         error = jnp.maximum(errors, path.defect / _DEFECT) / (self.atol + self.rtol * largest)
         finite = jnp.all(jnp.isfinite(ends)) & jnp.all(jnp.isfinite(path.lam))
         error = jnp.where(finite, jnp.max(error), jnp.inf)
@@ -415,6 +430,7 @@ class EventDriven(Scheme):
             h=s.h,
             cut=s.cut,
             tries=s.tries,
+            kink=s.kink,
             table=table,
             struck=count,
             crowd=jnp.where(crowded, 0, crowd),
@@ -441,6 +457,7 @@ class _Loop(eqx.Module):
     h: Array  # () the step that the error allows
     cut: Array  # () what an event ahead, or a gap in doubt, allows
     tries: Array  # () int, to meet an event
+    kink: Kink  # of the force, ahead
     table: Array  # (k, 5)
     struck: Array  # (p,) int, impacts
     crowd: Array  # () int, impacts in a row that are as good as simultaneous
@@ -477,6 +494,7 @@ class _Path(eqx.Module):
     gap: Array  # (m, p)
     lam: Array  # (m, p)
     defect: Array  # (2d,) what (1) is off there, over the step
+    steep: Array  # (2d,) the largest rates
 
     @staticmethod
     def along(flow, method, t, y, ends, h):
@@ -487,7 +505,8 @@ class _Path(eqx.Module):
         d = flow.d
         fault = method.damped(flow.rate, t, y, h, rates - slopes)[:, : 2 * d]
         gap, lam = flow.looked_at(times, x, rates)
-        return _Path(gap, lam, h * jnp.max(jnp.abs(fault), axis=0))
+        steep = jnp.max(jnp.abs(rates[:, : 2 * d]), axis=0)
+        return _Path(gap, lam, h * jnp.max(jnp.abs(fault), axis=0), steep)
 
 
 def _flow(world, mode, window, d) -> Any:
