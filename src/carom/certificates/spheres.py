@@ -28,7 +28,8 @@ in the step, c = |u - v_f|, and to an overlap (kernels/numba/projection.py, (4))
     tol_k = min( tol / h,  300 tolerance max(c_i, c_j) )                                        (5)
 
 so that w_k <= tol_k where lam_k pushes, and gaps of the step before were entered by h tol_k at
-most.  Hence (3) holds to the sum of 2 lam_k tol_k, which falls with h.
+most.  Hence (3) holds to the sum of 2 lam_k tol_k, the larger one of this step and of the step
+before, whose overlap this one takes back; it falls with h.
 """
 
 import numpy as np
@@ -97,6 +98,7 @@ class _Motion:
         g, several = float(np.linalg.norm(pile.gravity)), np.diff(sol.steps) > 1
         fastest = np.maximum.accumulate(self.speed) + g * self.span
         c = np.where(several, 2.0 * fastest[1:] + g * self.h, c)
+        c = np.maximum(c, np.concatenate([c[:1], c[:-1]]))
         return np.minimum(self.length / self.h, _VELOCITY * pile.tolerance * c)
 
     def entered(self):

@@ -37,6 +37,7 @@ def nearest(
     iterations: int,
     geodesics: bool = False,
     leaving: Array | None = None,
+    since: tuple[Array, Array] | None = None,
 ) -> Nearest:
     """The point x of K = { g(t, .) >= 0 } nearest to W.
 
@@ -48,7 +49,8 @@ def nearest(
     error falls by a factor of the order of curvature times distance each time.
 
     With ``leaving``, a displacement, a gap that it opens may still be closed by as much: g is then
-    g + max(0, grad g . leaving).
+    g + max(0, grad g . leaving).  With ``since``, a time and a point, what overlaps there may go on
+    to: g is then g + max(0, -g(since)).
     """
     curved = geodesics and callable(world.mass)
 
@@ -72,10 +74,12 @@ def nearest(
 
     def seen(x):
         contacts = world.normals(t, x)
-        if leaving is None:
-            return contacts
-        opened = jnp.maximum(product(contacts.rows, leaving), 0.0)
-        return eqx.tree_at(lambda c: c.gap, contacts, contacts.gap + opened)
+        gap = contacts.gap
+        if leaving is not None:
+            gap = gap + jnp.maximum(product(contacts.rows, leaving), 0.0)
+        if since is not None:
+            gap = gap + jnp.pad(jnp.maximum(-world.gaps(*since), 0.0), (0, contacts.joints))
+        return eqx.tree_at(lambda c: c.gap, contacts, gap)
 
     zero, contacts = jnp.zeros_like(W), seen(W)
     joined = contacts.bilateral() & (contacts.gap != 0.0)

@@ -52,7 +52,7 @@ class Compiled:
         self.begun = start = _begun(run, given, before)
         self.marks, self.total = plan.marks, len(plan.marks)  # records, if all goes well
         self.first = plan.fractions is None and plan.marks[0] == 0  # the start is one of them
-        self.carry: Carry = start.carry.without_impulse() if self.first else start.carry
+        self.carry: Carry = start.recorded() if self.first else start.carry
         self.shape = start.shape
         self.p = self.shape.p
         self.each = record.impacts or record.every == 1  # a look at every step
@@ -264,6 +264,8 @@ class Compiled:
             self.carry, rows = advance_each_compiled(
                 self.run, self.carry, self.shape, jnp.asarray(count), self.capacity
             )
+            if reached == 0 and self.scheme.pushes_at_start:
+                rows = self.begun.leading(rows)
             count = min(count, self.step - reached)  # those after the last good step do not count
             rows, ticks = np.asarray(rows)[:count], np.arange(reached + 1, reached + count + 1)
             self._look(ticks, rows)

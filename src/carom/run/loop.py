@@ -12,7 +12,7 @@ from carom.derivatives import no_derivative_where
 from carom.fields import MOTION
 from carom.results.solution import Stats
 from carom.schemes.held import held
-from carom.schemes.scheme import Report, Scheme, State, rebound
+from carom.schemes.scheme import Report, Scheme, State, rebound, started
 from carom.status import Status, failing, first_failure
 
 EVENT_FIELDS = 5  # time, gap, normal velocity before and after, impulse
@@ -105,11 +105,23 @@ class Start(eqx.Module):
 
     carry: Carry
     row: Array  # the full record at t0, with v the right limit
+    push: Array  # (Shape.pushes,) of the start of the scheme, which belongs to the first step
+    before: Array  # (p,) relative normal velocity before it
     contacts: Any
     tolerance: Array  # (p,) below which a gap counts as closed
     force: Array  # (d,)
     mass: Array | None  # mass(q0), when it is a function
     shape: Shape = eqx.field(static=True)
+
+    def recorded(self) -> Carry:
+        """The carry after a record at t0."""
+        return eqx.tree_at(lambda c: c.impulse, self.carry, self.push)
+
+    def leading(self, rows: Array) -> Array:
+        """The rows of all steps, the first with what the start of the scheme did."""
+        own = slice(self.shape.short, self.shape.short + self.shape.p)
+        struck = self.push[: self.shape.p] > 0.0
+        return rows.at[0, own].set(jnp.where(struck, self.before, rows[0, own]))
 
 
 def begin(run: Run, q0: Array, v0: Array) -> Start:
@@ -127,9 +139,13 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
         q, impact = _impact_at_start(system, t0, q0, v0, contacts, struck)
     else:
         q, impact = q0, rebound(system, metric, contacts, v0, struck)
+    state, report = started(run.scheme, system, t0, q, impact.point, run.dt)
+    push, pushed = jnp.zeros(shape.pushes), jnp.zeros(shape.p)
+    if report is not None:
+        push, pushed = _flat(report.impulse, shape.pushes), shape.normal(report.before)
     carry = Carry(
         step=jnp.array(0),
-        state=_remembering(system, run.scheme.start(system, t0, q, impact.point, run.dt), impact),
+        state=_remembering(system, state, impact),
         impulse=_flat(impact.multipliers, shape.pushes),
         stats=Stats.start(impact),
         status=first_failure(
@@ -138,20 +154,23 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
             failing(jnp.any(apart), Status.outside),
             contacts.status(metric, closed, impact.point),
             impact.status,
+            Status.ok if report is None else report.status,
         ),
     )
     # a member that fails here keeps what it was given
     good = carry.status == Status.ok
     v = jnp.where(good, impact.point, v0)
-    blow = jnp.where(good, _flat(impact.multipliers, shape.pushes), 0.0)
+    blow, push = (jnp.where(good, x, 0.0) for x in (_flat(impact.multipliers, shape.pushes), push))
     kept = jax.tree_util.tree_map(lambda x: jnp.where(good, x, jnp.zeros_like(x)), carry.state)
     kept = State(t0, jnp.where(good, kept.q, q0), jnp.where(good, kept.v, v0), kept.memory)
-    carry = eqx.tree_at(lambda c: (c.state, c.impulse), carry, (kept, blow))
+    carry = eqx.tree_at(lambda c: (c.state, c.impulse), carry, (kept, blow + push))
     carry = jax.tree_util.tree_map(lambda x: jax.lax.convert_element_type(x, x.dtype), carry)
     before, after = (shape.normal(contacts.velocity(x)) for x in (v0, v))
     return Start(
         carry=carry,
         row=_start_row(run, q0, v, contacts.gap[: shape.p], blow, before, after),
+        push=push,
+        before=pushed,
         contacts=contacts,
         tolerance=tolerance,
         force=system.forces(t0, q0, v0),
@@ -170,6 +189,8 @@ def go_on(run: Run, state: State) -> Start:
     return Start(
         carry=Carry(jnp.array(0), state, zero, stats, Status.ok),
         row=_start_row(run, q, v, contacts.gap[: shape.p], zero, w, w),
+        push=zero,
+        before=w,
         contacts=contacts,
         tolerance=_tolerance(contacts),
         force=system.forces(t, q, v),

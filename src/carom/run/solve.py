@@ -187,10 +187,12 @@ def _solve_traced(run, q0, v0, plan, record) -> Solution:
 
     def moved(q0, v0):
         start = begin(run, q0, v0)
-        carry = start.carry.without_impulse() if first else start.carry
+        carry = start.recorded() if first else start.carry
         if record.every == 1:
             steps = jnp.asarray(len(marks))
             carry, rows = advance_each(run, carry, start.shape, steps, len(marks))
+            if run.scheme.pushes_at_start and len(marks):
+                rows = start.leading(rows)
         else:
             strides = jnp.asarray(np.diff(marks, prepend=0))
             into = None if plan.fractions is None else jnp.asarray(plan.fractions)

@@ -13,7 +13,7 @@ from carom.dump import dumped, restored
 from carom.io.recording import Piece
 from carom.run.drive import Clock
 from carom.run.record import Plan
-from carom.schemes.scheme import State, rebound
+from carom.schemes.scheme import State, rebound, started
 from carom.status import Status, exception_of, text_of
 
 
@@ -67,10 +67,22 @@ class Stepped:
         """What there is before the first step."""
         made = [self._made(0.0)] if self._next() == 0.0 else []
         if self.before is None:
-            self.state = self.scheme.start(
-                self.world, self.clock.start, self.state.q, self.state.v, self.clock.dt
+            t0, dt = self.clock.start, self.clock.dt
+            self.state, report = started(
+                self.scheme, self.world, t0, self.state.q, self.state.v, dt
             )
+            if report is not None:
+                self._pushed_first(report)
         return self._piece(made)
+
+    def _pushed_first(self, report) -> None:
+        """What the start of the scheme did belongs to the first step."""
+        self.iterations += int(report.iterations)
+        self.residual = max(self.residual, float(report.residual))
+        if self.status is Status.ok:
+            self.status = report.status
+        if np.any(report.impulse != 0.0):
+            self.seen.struck(self.state, report.contacts, report.impulse)
 
     def advance(self) -> Piece:
         """One step; whatever stops it, the last good state is kept."""

@@ -22,8 +22,13 @@ class PaoliSchatzman(Scheme):
 
     which is U^{m+1} = -e U^{m-1} + (1+e) P_K(W) without the rounding of a three-term recurrence:
     the mean (U^{m+1} + e U^{m-1}) / (1+e) is on K.  A state is (t_m, U^m, V^m): a step does (3),
-    then (1), (2) at the new position.  It starts with V^0 = v0 + h/2 F(t0, q0, v0), kept from
-    entering the gaps that are closed at t0.
+    then (1), (2) at the new position.  It starts with V = v0 + h/2 F(t0, q0, v0), kept from
+    entering the gaps that are closed at t0, as if it came from U^{-1} = q0 - h V without a force:
+
+        W = q0 + h (1-e) / (1+e) V,    V^0 = V + (1+e) (P_K(W) - W) / h                       (5)
+
+    so that an impact within the first step is one like any other; without (5) a start at e = 0
+    could leave K, which no step does.  What q0 overlaps already is let by in (5).
 
     P_K is the nearest point of K = { g >= 0 } in the metric frozen at U^m, or with
     ``geodesics=True`` in the Riemannian distance of M(q) (PS99's own); the two differ by second
@@ -46,34 +51,28 @@ class PaoliSchatzman(Scheme):
     rigid: ClassVar[bool] = True
     jointed: ClassVar[bool] = True
     staggered: ClassVar[bool] = True
+    pushes_at_start: ClassVar[bool] = True
 
     def start(self, world, t, q, v, dt):
+        return self.first(world, t, q, v, dt)[0]
+
+    def first(self, world, t, q, v, dt):
+        """The start, and the report of what it pushed."""
         metric, contacts = world.metric(q), world.contacts(t, q, world.memory(t, q))
         half = v + 0.5 * dt * metric.solve(world.forces(t, q, v))
         kept = world.project(metric, half, contacts, contacts.rate, contacts.closed())
-        return State(t, q, kept.point, contacts.kept(kept.multipliers))
+        memory = contacts.kept(kept.multipliers)
+        found = self._turned(world, metric, t, q, kept.point, dt, 0.0, memory, since=(t, q))  # (5)
+        return State(t, q, found.point, found.memory), _report(world, metric, kept.point, found)
 
     def step(self, world, state, dt):
         e, v = world.common_restitution(), state.v
         t1, q1 = state.t + dt, world.moved(state.q, v, dt)  # (3)
-        t_mean = t1 + dt * (1.0 - e) / (1.0 + e)
         metric = world.metric(q1)
 
         def velocity(v1, memory=state.memory):
             F = metric.solve(world.forces(t1, q1, 0.5 * (v1 + v)))  # (4)
-            W = q1 + ((1.0 - e) * dt * v + dt**2 * F) / (1.0 + e)  # (1)
-            P = world.nearest(
-                metric,
-                t_mean,
-                W,
-                tolerance=self.tolerance,
-                iterations=self.iterations,
-                geodesics=self.geodesics,
-                memory=memory,
-            )
-            v1 = v + dt * F + (1.0 + e) * P.shift / dt  # (2)
-            impulse = (1.0 + e) * P.lam / dt
-            return _Velocity(v1, impulse, P.residual, P.iterations, P.status, P.contacts, P.memory)
+            return self._turned(world, metric, t1, q1, v, dt, F, memory)
 
         def noise(found):  # a residual of P_K, in the velocity that (2) makes of it
             known = found.residual + _ROUNDING * (found.iterations > 0)
@@ -83,19 +82,45 @@ class PaoliSchatzman(Scheme):
         how = {"newton": self.newton, "noise": noise, "memory": state.memory}
         solved = world.fixed_point(velocity, v, iterate=iterate, **how)
         found = solved.value
-        return State(t1, q1, found.point, found.memory), Report(
-            impulse=found.multipliers[:, None],
-            before=found.contacts.velocity(v).reshape(-1, 1),
-            after=found.contacts.velocity(found.point).reshape(-1, 1),
-            residual=world.xp.maximum(found.residual, solved.change),
-            iterations=found.iterations + solved.turns,
-            contraction=solved.contraction,
-            status=first_failure(
-                found.contacts.status(metric, found.multipliers != 0.0, found.point),
-                solved.status,
-            ),
-            contacts=found.contacts,
+        return State(t1, q1, found.point, found.memory), _report(world, metric, v, found, solved)
+
+    def _turned(self, world, metric, t, q, v, dt, F, memory, since=None):
+        """V^m of V^{m-1} = v at U^m = q."""
+        e = world.common_restitution()
+        W = q + ((1.0 - e) * dt * v + dt**2 * F) / (1.0 + e)  # (1)
+        P = world.nearest(
+            metric,
+            t + dt * (1.0 - e) / (1.0 + e),
+            W,
+            tolerance=self.tolerance,
+            iterations=self.iterations,
+            geodesics=self.geodesics,
+            memory=memory,
+            since=since,
         )
+        v1 = v + dt * F + (1.0 + e) * P.shift / dt  # (2)
+        impulse = (1.0 + e) * P.lam / dt
+        return _Velocity(v1, impulse, P.residual, P.iterations, P.status, P.contacts, P.memory)
+
+
+def _report(world, metric, v, found, solved=None) -> Report:
+    """Of V^m found from V^{m-1} = v, by a fixed point or at once."""
+    change, turns, contraction = 0.0, 0, world.xp.zeros(())
+    if solved is not None:
+        change, turns, contraction = solved.change, solved.turns, solved.contraction
+    return Report(
+        impulse=found.multipliers[:, None],
+        before=found.contacts.velocity(v).reshape(-1, 1),
+        after=found.contacts.velocity(found.point).reshape(-1, 1),
+        residual=world.xp.maximum(found.residual, change),
+        iterations=found.iterations + turns,
+        contraction=contraction,
+        status=first_failure(
+            found.contacts.status(metric, found.multipliers != 0.0, found.point),
+            found.status if solved is None else solved.status,
+        ),
+        contacts=found.contacts,
+    )
 
 
 class _Velocity(eqx.Module):

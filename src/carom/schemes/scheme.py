@@ -59,6 +59,7 @@ class Scheme(eqx.Module):
         False  # whether no step leaves a convex set, and Dq = h v without e
     )
     staggered: ClassVar[bool] = False  # whether v is that of the middle of the next step
+    pushes_at_start: ClassVar[bool] = False  # whether ``first`` is its start, with a report of it
     events_per_step: ClassVar[int] = 0  # located impacts that the report of a step holds
 
     @property
@@ -90,6 +91,13 @@ class Scheme(eqx.Module):
     @abc.abstractmethod
     def step(self, world, state: State, dt: Array) -> tuple[State, Report]:
         """Advance by dt."""
+
+
+def started(scheme, world, t, q, v, dt) -> tuple[State, Any]:
+    """The first state, and the Report of what its start pushed; None where a start does not."""
+    if scheme.pushes_at_start:
+        return scheme.first(world, t, q, v, dt)
+    return scheme.start(world, t, q, v, dt), None
 
 
 def number(x) -> Any:

@@ -217,19 +217,32 @@ class World(Moved):
         return q + h * u[:, :3]
 
     def nearest(
-        self, metric, t, W, *, tolerance, iterations, geodesics=False, leaving=None, memory=None
+        self,
+        metric,
+        t,
+        W,
+        *,
+        tolerance,
+        iterations,
+        geodesics=False,
+        leaving=None,
+        since=None,
+        memory=None,
     ) -> Nearest:
         """The point x of K = {gaps >= 0} nearest to W.
 
         W is projected onto K linearised at the last x, until x is on K and nearest; with
         ``tolerance=None`` until x is on K.  With ``leaving``, a displacement, likewise, and a gap
-        that it opens may still be closed by as much.
+        that it opens may still be closed by as much.  With ``since``, a time and a point, what
+        overlaps there may go on to.
         """
 
         def seen(x, near, memory):
             contacts = self._contacts(t, x, near, memory)
             if leaving is not None:
                 contacts.gap += np.maximum(_opened(contacts, leaving), 0.0)
+            if since is not None:
+                contacts.gap += np.maximum(-self._gaps(contacts, *since), 0.0)
             return contacts
 
         given, W = W, self._pulled(W, self.dt / (1.0 + self.pile.restitution))
@@ -368,10 +381,14 @@ class World(Moved):
 
     def overlap(self, contacts, t, q, walls_only=False) -> float:
         """The largest overlap of these rows at (t, q), from the definition of a gap [m]."""
-        from carom.kernels.numba import rows
-
         if walls_only:
             contacts = contacts.chosen(contacts.source < 0)
+        return max(0.0, -np.min(self._gaps(contacts, t, q), initial=0.0))
+
+    def _gaps(self, contacts, t, q):
+        """(p,) of these rows at (t, q), from the definition."""
+        from carom.kernels.numba import rows
+
         kinds, data = self.pile.walls.at(t)
         gap = np.empty(len(contacts.gap))
         rows.measure(
@@ -386,7 +403,7 @@ class World(Moved):
             data,
             gap,
         )
-        return max(0.0, -np.min(gap, initial=0.0))
+        return gap
 
     # Inside.
 
