@@ -1,7 +1,7 @@
 """What a change of the code costs or saves: the figures of two states of it, side by side.
 
     git worktree add ../before COMMIT
-    python benchmarks/before_after.py ../before [--rounds 3] [--quick]
+    python benchmarks/before_after.py ../before [--only startup spheres ...] [--rounds 3] [--quick]
 
 Both run by turns, each benchmark in a process of its own (speed.py here, spheres.py of each
 state), and keep their best time.  Ratios are after / before: below one the change saves.
@@ -18,6 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
 SECTIONS = ("trajectory", "batch", "pendulum", "startup")
+ALL = (*SECTIONS, "spheres")
 ROW = re.compile(r"^\s*(\d+)\s+(\S+)\s+(falling|settled)\s+(\S+)\s+(\S+)")
 
 
@@ -45,17 +46,17 @@ def _given():
     return [path for path in [os.environ.get("PYTHONPATH", "")] if path]
 
 
-def figures(root, quick):
+def figures(root, chosen, quick):
     """Times by name: of Systems in the units that speed.py has, of spheres CPU ms a step."""
-    options = ["--quick"] if quick else []
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "figures.json"
-        run(root, HERE / "benchmarks/speed.py", "--only", *SECTIONS, "--json", path, *options)
-        found = dict(leaves(json.loads(path.read_text())))
-    for line in run(
-        root, root / "benchmarks/spheres.py", "--only", "growth", *options
-    ).splitlines():
-        if row := ROW.match(line):
+    options, found = ["--quick"] if quick else [], {}
+    if sections := [name for name in SECTIONS if name in chosen]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "figures.json"
+            run(root, HERE / "benchmarks/speed.py", "--only", *sections, "--json", path, *options)
+            found |= leaves(json.loads(path.read_text()))
+    if "spheres" in chosen:
+        growth = run(root, root / "benchmarks/spheres.py", "--only", "growth", *options)
+        for row in filter(None, map(ROW.match, growth.splitlines())):
             found[f"spheres, {row[1]}, {row[2]}, {row[3]}, CPU ms"] = float(row[4])
     return found
 
@@ -64,17 +65,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("before", type=Path, help="folder with another state of the code")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=ALL, default=ALL)
     parser.add_argument("--quick", action="store_true", help="fewer steps: a check, not a figure")
     options = parser.parse_args()
     best = {"before": {}, "after": {}}
-    for _ in range(options.rounds):
+    for turn in range(options.rounds):
         for name, root in (("before", options.before.resolve()), ("after", HERE)):
-            for key, value in figures(root, options.quick).items():
+            for key, value in figures(root, options.only, options.quick).items():
                 best[name][key] = min(value, best[name].get(key, value))
-    print(f"{'':58} {'before':>11} {'after':>11} {'ratio':>7}")
-    for key in sorted(best["before"].keys() & best["after"].keys()):
-        before, after = best["before"][key], best["after"][key]
-        print(f"{key:58} {before:11.4g} {after:11.4g} {after / before:7.2f}")
+        print(f"\n{f'best of {turn + 1}':58} {'before':>11} {'after':>11} {'ratio':>7}")
+        for key in sorted(best["before"].keys() & best["after"].keys()):
+            before, after = best["before"][key], best["after"][key]
+            print(f"{key:58} {before:11.4g} {after:11.4g} {after / before:7.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What carom asks of JAX, for the whole process; said in the README."""
 
+import functools
 import os
 
 # XLA runs the body of a loop on the CPU as a list of separate kernels unless the loop is "small",
@@ -10,6 +11,8 @@ _SMALL_LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_thresh
 
 if "xla_backend_extra_options" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_SMALL_LOOPS}".strip()
+
+from typing import Any, TypeVar, cast  # noqa: E402
 
 import jax  # noqa: E402
 
@@ -31,3 +34,23 @@ def nothing_traced() -> bool:
 def is_batched(x) -> bool:
     """Whether a value is one of many, under jax.vmap."""
     return type(x).__name__ == "BatchTracer"
+
+
+# ---- and of Equinox ----
+
+_F = TypeVar("_F")
+
+
+class _Plain:
+    def __init__(self, function):
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, thing: Any, kind: Any = None) -> Any:
+        return self.function if thing is None else functools.partial(self.function, thing)
+
+
+def plain(method: _F) -> _F:
+    """A method of a Module that is called and never handed on: Equinox makes a tree of every other
+    one when it is asked for, which takes as long as a thousand steps."""
+    return cast(_F, _Plain(method))

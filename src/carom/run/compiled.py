@@ -49,7 +49,7 @@ class Compiled:
         self.run, self.world, self.scheme, self.clock = run, run.system, run.scheme, clock
         self.q0, self.v0 = given
         self.plan, self.steps = plan, clock.steps
-        self.begun = start = _begun(run, given, before)
+        self.begun = start = _begun(run, clock.start, given, before)
         self.marks, self.total = plan.marks, len(plan.marks)  # records, if all goes well
         self.first = plan.fractions is None and plan.marks[0] == 0  # the start is one of them
         self.carry: Carry = start.recorded() if self.first else start.carry
@@ -199,7 +199,7 @@ class Compiled:
             stats=jax.tree_util.tree_map(lambda x: x.item(), carry.stats),
             status=carry.status,
             dt=run.dt.item(),
-            end=jax.tree_util.tree_map(np.asarray, end_of(run, carry)),
+            end=end_of(run, carry, np.asarray),
             origin=Origin(run.scheme, run.system, None if self.log is None else listed(impacts)),
         )
 
@@ -389,9 +389,9 @@ def _padded(values: np.ndarray, capacity: int) -> Array:
     return jnp.asarray(np.pad(values, (0, capacity - len(values))))
 
 
-def _begun(run, given, before) -> Any:
+def _begun(run, t0, given, before) -> Any:
     """The start of a run, checked."""
-    t0, q0 = float(run.time(0)), given[0]
+    q0 = given[0]
     allowed: Any = 0.0
     if before is None:
         begun = begin_compiled(run, *given)

@@ -1,5 +1,6 @@
 """Going on from the end of a solution: ``solve(start=sol)``."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -20,11 +21,12 @@ _ULPS = 8  # by which t1 may be missed where the old dt is kept
 _NEAREST = {"tolerance": 1e-13, "iterations": 50}
 
 
-def end_of(run: Run, carry: Carry) -> End:
-    """Where a run stands."""
-    state = carry.state
-    memory = jax.tree_util.tree_leaves(state.memory)
-    return End(run.t0, run.first + carry.stats.steps, run.dt, state.q, state.v, memory)
+def end_of(run: Run, carry: Carry, array: Callable = lambda x: x) -> End:
+    """Where a run stands, in arrays made by ``array``."""
+    state, steps = carry.state, carry.stats.steps
+    t0, first, dt, steps, q, v = map(array, (run.t0, run.first, run.dt, steps, state.q, state.v))
+    memory = [array(x) for x in jax.tree_util.tree_leaves(state.memory)]
+    return End(t0, first + steps, dt, q, v, memory)
 
 
 def check_end(start, *given) -> Any:

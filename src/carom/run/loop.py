@@ -1,5 +1,6 @@
 """The compiled loop: initial data, one step, and a piece of a run with its records."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -47,7 +48,7 @@ class Carry(eqx.Module):
 
     def without_impulse(self) -> "Carry":
         """After a record."""
-        return eqx.tree_at(lambda c: c.impulse, self, jnp.zeros_like(self.impulse))
+        return dataclasses.replace(self, impulse=jnp.zeros_like(self.impulse))
 
 
 class Shape(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 from jax.tree_util import tree_map
 
+from carom._jax import plain
 from carom.contracts import Equations
 from carom.derivatives import no_derivative_where
 from carom.schemes.flow import Flow, logged, pressing, size_of, speed_of
@@ -114,6 +115,7 @@ class EventDriven(Scheme):
     def tolerance_of_motion(self):
         return self.rtol
 
+    @plain
     def over(self, span) -> "EventDriven":
         """The scheme for a run of length ``span``: with the longest step that goes with it."""
         if self.max_step is not None:

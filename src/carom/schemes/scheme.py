@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
+from carom._jax import plain
 from carom.contracts import World
 from carom.projection import Projection
 from carom.status import Status
@@ -71,6 +72,7 @@ class Scheme(eqx.Module):
         """How long an impact lasts; None where it is an instant."""
         return None
 
+    @plain
     def over(self, span) -> "Scheme":
         """The scheme for a run of length ``span``."""
         return self

@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
+from carom._jax import plain
 from carom.errors import NonFiniteError, ShapeError
 from carom.projection.fixed_point import Solved, fixed_point
 
@@ -34,10 +35,12 @@ class JaxWorld:
 
     # What ``solve`` asks of what it is given.
 
+    @plain
     def world(self, t0: float, t1: float, dt: float) -> Any:
         """The world of one run."""
         return self
 
+    @plain
     def initial(self, q0, v0) -> tuple[Array, Array]:
         """The state that a run starts from, of what the user gives."""
         if q0 is None or v0 is None:
@@ -54,12 +57,15 @@ class JaxWorld:
         check_finite(q0=q, v0=v)
         return q, v
 
+    @plain
     def check(self, scheme, record) -> None:
         """Refuse a scheme, or an option, that it cannot be moved by."""
 
+    @plain
     def check_shapes(self, t, q, v) -> None:
         """Refuse functions that return what they must not, without running them."""
 
+    @plain
     def check_data(self, t, q) -> None:
         """Refuse functions whose values at the start are not what they must be."""
 
@@ -71,6 +77,7 @@ class JaxWorld:
         """The same, for many members side by side."""
         return self
 
+    @plain
     def running(self) -> Any:
         """A context for as long as a run lasts."""
         return contextlib.nullcontext()

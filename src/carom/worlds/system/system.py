@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
+from carom._jax import plain
 from carom.errors import FrictionError, KindError, RestitutionError, ShapeError
 from carom.law import Coulomb, Glue, Law, Restitution
 from carom.projection.exact import Projection
@@ -125,6 +126,7 @@ class System(JaxWorld, Shown, eqx.Module):
 
     # What ``solve`` asks of it.
 
+    @plain
     def initial(self, q0, v0) -> tuple[Array, Array]:
         """q0 and v0 as float arrays of one shape (d,)."""
         if q0 is None or v0 is None:
@@ -138,15 +140,18 @@ class System(JaxWorld, Shown, eqx.Module):
         check_finite(q0=q, v0=v)
         return q, v
 
+    @plain
     def check(self, scheme, record) -> None:
         """Refuse a scheme that does not know the law of the contacts."""
         check_restitution(self, scheme)
         check_laws(self, scheme)
 
+    @plain
     def check_shapes(self, t: Array, q: Array, v: Array) -> None:
         """Refuse functions that return what they must not, without running them."""
         check_shapes(self, t, q, v)
 
+    @plain
     def check_data(self, t, q) -> None:
         """Refuse a sliding velocity that is not affine in v."""
         check_slip(self, t, q)
