@@ -41,9 +41,8 @@ def plot_solution(sol, axes=None):
     axes[3].set_ylabel("impulse")
     axes[3].set_ylim(bottom=0.0)
     if rubs and len(axes) > 4:
-        force = np.asarray(sol.friction)[1:] / np.diff(t).reshape(
-            -1, *[1] * (sol.friction.ndim - 1)
-        )
+        rub = np.asarray(sol.friction)
+        force = rub[1:] / np.diff(t).reshape(-1, *[1] * (rub.ndim - 1))
         force = force if force.ndim == 2 else np.linalg.norm(force, axis=-1)  # in space its size
         _lines(axes[4], t[1:], force, "friction force")
     axes[-1].set_xlabel("time")
