@@ -1,6 +1,6 @@
 """Spheres settling in a box about 12 diameters deep: time, sweeps, memory, and peers.
 
-    python benchmarks/spheres.py [--only growth residual million peers] [--quick]
+    python benchmarks/spheres.py [--only growth residual friction million peers] [--quick]
 
 The scene: N spheres of radius 1 cm fall in a box with the side that makes 12 diameters of depth at
 a packing of 0.6, from a loose lattice, with steps of 2 ms.  ``settled`` is the mean over the last
@@ -23,6 +23,7 @@ import numpy as np
 
 import carom
 from carom.kernels.numba.threads import enough_for
+from carom.worlds.spheres.checks import with_spin
 from carom.worlds.spheres.world import World
 
 R, DT, G = 0.01, 2e-3, 9.81
@@ -33,7 +34,7 @@ def side(N):
     return math.sqrt(N * 4 / 3 * math.pi * R**3 / 0.6 / (24 * R))
 
 
-def pile(N, tolerance, x=None, v=None):
+def pile(N, tolerance, x=None, v=None, mu=0.0):
     """N spheres over the floor of a box, or at (x, v)."""
     n, space = max(2, int(side(N) / (2.2 * R))), 2.2 * R
     if x is None:
@@ -42,7 +43,8 @@ def pile(N, tolerance, x=None, v=None):
         x = x + 0.08 * R * np.random.default_rng(0).uniform(-1, 1, x.shape)
     width = max(side(N), n * space)
     walls = [carom.spheres.Box((0, 0, 0), (width, width, np.inf))]
-    return carom.Spheres(x, R, v, walls=walls, gravity=(0, 0, -G), tolerance=tolerance)
+    about = {"walls": walls, "gravity": (0, 0, -G), "tolerance": tolerance, "friction": mu}
+    return carom.Spheres(x, R, v, **about)
 
 
 class Stepper:
@@ -50,7 +52,12 @@ class Stepper:
 
     def __init__(self, spheres):
         self.world, self.scheme = World(spheres, DT), carom.Maury()
-        self.state = self.scheme.start(self.world, 0.0, spheres.position, spheres.velocity, DT)
+        v = with_spin(spheres, spheres.velocity)
+        self.state = self.scheme.start(self.world, 0.0, spheres.position, v, DT)
+
+    def rows(self):
+        """Gaps within reach of the last step."""
+        return len(self.report.contacts.gap)
 
     def run(self, steps):
         """CPU and wall seconds, sweeps and overlap in radii, a step."""
@@ -58,7 +65,7 @@ class Stepper:
         with enough_for(self.world.N):
             for _ in range(steps):
                 self.state, report = self.scheme.step(self.world, self.state, DT)
-                sweeps += report.iterations
+                sweeps, self.report = sweeps + report.iterations, report
                 if carom.Status.ok is not report.status:
                     raise SystemExit(f"a step ended with {report.status}")
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -127,6 +134,29 @@ def residual(quick):
         print(
             f"{tolerance:8.0e} {sweeps:8.1f} {sweeps_alone:8.1f} {cpu * 1e3:8.1f} "
             f"{cpu_alone * 1e3:8.1f} {cpu / cpu_alone:6.2f}",
+            flush=True,
+        )
+
+
+def friction(quick):
+    """What friction costs: settled piles with and without, each poured by itself, in turn."""
+    print("\nSettled, tolerance 1e-4, mu = 0.5 beside none, each poured by itself; CPU ms a step")
+    columns = f"{'sweeps':>7} {'none':>7} {'rows':>8} {'none':>8}"
+    print(f"{'N':>8} {'CPU':>8} {'none':>8} {'ratio':>6} {columns}")
+    for N in (300, 1_000) if quick else (1_000, 3_000, 10_000, 30_000):
+        both = [Stepper(pile(N, 1e-4, mu=mu)) for mu in (0.5, 0.0)]
+        for one in both:
+            one.run(500)
+        told = np.zeros((2, 2))
+        for _ in range(5):
+            for place, one in enumerate(both):
+                cpu, _, sweeps, _ = one.run(4)
+                told[place] += cpu / 5, sweeps / 5
+        (cpu, sweeps), (cpu_none, sweeps_none) = told
+        rows, rows_none = (one.rows() for one in both)
+        print(
+            f"{N:8d} {cpu * 1e3:8.1f} {cpu_none * 1e3:8.1f} {cpu / cpu_none:6.2f} {sweeps:7.1f} "
+            f"{sweeps_none:7.1f} {rows:8d} {rows_none:8d}",
             flush=True,
         )
 
@@ -314,7 +344,7 @@ def pybullet(N, q, v):
     package.disconnect(client)
 
 
-SECTIONS = {"growth": growth, "residual": residual, "million": million, "peers": peers}
+SECTIONS = {one.__name__: one for one in (growth, residual, friction, million, peers)}
 
 
 def main():

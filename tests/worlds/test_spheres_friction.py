@@ -306,10 +306,13 @@ def test_spheres_with_too_much_friction_do_not_stop():
 
 def test_a_step_that_no_way_solves_is_counted(monkeypatch):
     """Gaps stay open and impulses in their cones; the slip is off, and the certificate says so."""
-    from carom.worlds.spheres import wedged
+    from carom.worlds.spheres import sliding, wedged
 
-    monkeypatch.setattr(wedged, "_QUICK", (("grown", 30),))
-    monkeypatch.setattr(wedged, "_WAYS", ())
+    for module, name, value in (
+        *((wedged, "_QUICK", ()), (wedged, "_WAYS", ())),
+        *((sliding, "_LOOSE", 1.0), (sliding, "_LOOSELY", 10.0)),
+    ):
+        monkeypatch.setattr(module, name, value)
     pile = pile_of(2, seed=1, friction=10.0)
     sol = carom.solve(pile, carom.Maury(), t1=0.8, dt=4e-3, record=EVERY)
     assert sol.stats.loose > 0

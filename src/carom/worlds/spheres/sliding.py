@@ -13,7 +13,8 @@ import numpy as np
 
 from carom.worlds.spheres import wedged
 
-_LOOSE = 1e-3  # the tolerance of a step that is not solved to its own, before a run stops
+_LOOSE = 1e-3  # the tolerance of a step that is not solved to its own, before a run stops, and
+_LOOSELY = 0.1  # what velocities may be off by then, of the change that contacts make
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
     good = left <= 1.0
     if 1.0 < left < np.inf and done < limit:
         still = rows.rate[:, 0] if active is not None and world.pile.restitution > 0.0 else None
-        loose = most * max(1.0, _LOOSE / world.pile.tolerance), world._relative(_LOOSE)
+        loose = most * max(1.0, _LOOSE / world.pile.tolerance), _LOOSELY
         more, good = wedged.solved(problem, still, world.dimension == 2, limit - done, loose)
         u, left = sliding.measured(*problem)
         done += more

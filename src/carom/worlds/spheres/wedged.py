@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-_ROWS = 2000  # the most contacts that are solved together
+_ROWS = 1000  # the most contacts that are solved together ...
+_LOCAL, _SWEPT = 4, 400  # ... of more some, and sweeps of all, in turn
 _QUICK = (("newton", 15), ("sweeps", 2000, 0.1), ("newton", 20))  # turns; damping
 _WAYS = (  # t of a path, of the largest velocity; 0: from rest
     *(
@@ -111,24 +112,42 @@ def _tried(problem, planar, ways, limit):
 
     The best is in lam.
     """
+    if len(problem[1]) > _ROWS:
+        return *_by_parts(problem, planar, ways, limit), None
+    block = _Block(problem, planar)
+    done = block.tried(ways, limit)
+    problem[_LAM][:] = block.wide(block.best)
+    return (
+        done,
+        block.least <= _SHARE,
+        block.wide(block.milder) if block.milder is not None else None,
+    )
+
+
+def _by_parts(problem, planar, ways, limit):
+    """Sweeps and turns made, and whether that led to an answer; the best is in lam.
+
+    The contacts around those that lack, and then sweeps over all of them, in turn.
+    """
     from carom.kernels.numba import sliding
 
     i, j, inverse, lam = problem[1], problem[2], problem[7], problem[_LAM]
-    rows = np.arange(len(i))
-    if len(rows) > _ROWS:
-        rows = _around(np.flatnonzero(sliding.lacking(*problem) > _SHARE), i, j, inverse)
-    block = _Block(_part(problem, rows), planar)
-    done = 0
-    for way, turns, *how in ways:
-        if block.least <= _SHARE or done >= limit:
+    lacks, done = sliding.lacking(*problem), 0
+    best, least = lam.copy(), np.max(lacks)
+    for _ in range(_LOCAL):
+        if least <= _SHARE or done >= limit:
             break
-        done += getattr(block, way)(min(turns, limit - done), *how)
-    milder = None
-    if block.milder is not None:
-        milder = lam.copy()
-        milder[rows] = block.wide(block.milder)
-    lam[rows] = block.wide(block.best)
-    return done, bool(np.max(sliding.lacking(*problem)) <= 1.0), milder
+        rows = _around(np.flatnonzero(lacks > _SHARE), i, j, inverse)
+        block = _Block(_part(problem, rows), planar)
+        done += block.tried(ways, limit - done)
+        lam[rows] = block.wide(block.best)
+        asked: Any = *problem, _SWEPT
+        done += sliding.accelerated_gauss_seidel(*asked)[2]
+        lacks = sliding.lacking(*problem)
+        if np.max(lacks) < least:
+            best, least = lam.copy(), np.max(lacks)
+    lam[:] = best
+    return done, bool(least <= 1.0)
 
 
 class _Block:
@@ -149,6 +168,15 @@ class _Block:
         self.last = self.best = self.narrow(lam)
         self.least, self.milder = np.inf, None  # what it lacks; the answer with less friction
         self.good(self.best)
+
+    def tried(self, ways, limit):
+        """Sweeps and turns made, in one way after the other until an answer is found."""
+        done = 0
+        for way, turns, *how in ways:
+            if self.least <= _SHARE or done >= limit:
+                break
+            done += getattr(self, way)(min(turns, limit - done), *how)
+        return done
 
     def narrow(self, x):
         """(p, m) in the frames, of (p, 4)."""
@@ -290,7 +318,7 @@ def _around(rows, i, j, inverse):
         chosen = np.zeros(len(i), bool)
         chosen[rows] = True
         more = np.flatnonzero(touching(chosen, i, j, inverse))
-        if len(more) > _ROWS or len(more) == len(rows):
+        if len(more) > _ROWS // 2 or len(more) == len(rows):
             return rows[:_ROWS]
         rows = more
 

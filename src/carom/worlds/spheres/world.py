@@ -411,9 +411,9 @@ class World(Moved):
         """The largest overlap allowed [m]."""
         return self.pile.tolerance * self.pile.smallest
 
-    def _relative(self, least=0.0):
+    def _relative(self):
         """What a velocity may be off by, of the change that contacts make to it."""
-        return min(_VELOCITY * max(self.pile.tolerance, least), _COARSEST)
+        return min(_VELOCITY * self.pile.tolerance, _COARSEST)
 
     def _past_panels(self, t, q):
         """(N,) bool, which spheres have entered a panel."""
