@@ -149,6 +149,6 @@ METHODS = {
             _FEW,
             84.0,
         ),
-        tolerance(lambda lam: carom.Penalty(lam=lam), "Penalty", _LAM, "lam", 0.5, _MANY, 7.0),
+        tolerance(lambda lam: carom.Penalty(lam=lam), "Penalty", _LAM, "lam", 0.5, _MANY, 14.0),
     )
 }
