@@ -1,8 +1,9 @@
 """Docstrings as they are written in carom, for the reference.
 
 Equations are indented blocks, which become literal ones; | is a bar of a norm.  The comment behind
-a field, its shape and unit, becomes the text of that field.  Examples (``>>>``) are run; one that
-fails fails the build, and so does a public name that has no place in the reference.
+a field, its shape and unit, becomes the text of that field.  Examples (``>>>``), those of
+api/examples.txt too, are run; one that fails fails the build, and so does a public name that has
+no place in the reference.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import inspect
 import io
 import re
 import tempfile
+from pathlib import Path
 
 from pygments.lexers.special import TextLexer
 from sphinx.errors import ExtensionError
@@ -23,6 +25,7 @@ def setup(app):
     app.add_lexer("table", TextLexer)  # certificates in the guide
     app.connect("autodoc-process-docstring", literal, priority=100)
     app.connect("autodoc-process-docstring", fields, priority=110)
+    app.connect("autodoc-process-docstring", beside, priority=115)
     app.connect("autodoc-process-docstring", examples, priority=120)
     app.connect("env-check-consistency", complete)
     return {"parallel_read_safe": False}
@@ -71,6 +74,16 @@ def commented(source):
 
 
 _KEYWORDS = {"return", "raise", "if", "else", "elif", "for", "while", "with"}
+
+
+_WRITTEN = (Path(__file__).parents[1] / "api" / "examples.txt").read_text(encoding="utf-8")
+_BESIDE = dict(re.findall(r"(?ms)^\[([\w.]+)\]\n(.*?)(?=^\[carom|\Z)", _WRITTEN))
+
+
+def beside(app, what, name, obj, options, lines):
+    """The example of a name whose docstring has none, from api/examples.txt."""
+    if name in _BESIDE and ">>>" not in "\n".join(lines):
+        lines += ["", "Examples", "--------", *_BESIDE[name].rstrip().splitlines(), ""]
 
 
 def examples(app, what, name, obj, options, lines):

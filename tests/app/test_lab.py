@@ -77,6 +77,26 @@ def test_a_motion_is_that_of_the_library(address):
     )
 
 
+def test_a_large_structure_is_not_certified_here(address):
+    """It would take a minute, in which no slider answers."""
+    asked = {**BALL, "subject": "elastic_bar", "parameters": {"elements": 30}, "dt": 2e-4}
+    parts = answer(address, "motion", asked | {"t1": 0.01})
+    assert parts[2]["verdict"] == "not certified here"
+    assert "carom run certifies" in parts[2]["text"]
+
+
+def test_a_slider_computes_no_reference(monkeypatch):
+    """Of a double pendulum with other numbers the exact motion would take seconds."""
+    from carom.models import references
+
+    asked, follow = [], references.follow
+    monkeypatch.setattr(references, "follow", lambda *a: asked.append(a[-1]) or follow(*a))
+    made = Model("double_pendulum").problem({"e": 0.77})
+    assert asked == [1e-3]
+    assert float(made.system.restitution) == 0.77
+    assert Model("double_pendulum").natural()["t1"] > 1.0
+
+
 def test_errors_are_answers(address):
     for change, said in (
         ({"dt": 1e-9}, "raise dt"),

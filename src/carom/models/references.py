@@ -73,6 +73,11 @@ def reference(name: str, parameters: dict, t1: float, compute: Callable) -> tupl
     return kept, f"{how}; stored, rebuilt by python -m carom.models.references"
 
 
+def computed(name: str) -> bool:
+    """Whether the exact motion of a model is computed, which takes the longer the longer it is."""
+    return (_DATA / f"{name}.npz").exists()
+
+
 def stored(name: str, parameters: dict, t1: float) -> Reference | None:
     """The stored reference up to t1, if it has these parameters and reaches t1."""
     path = _DATA / f"{name}.npz"
