@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from carom import _jax as _jax  # first: it sets up JAX
 from carom import errors, models, spheres
-from carom.certificates.certify import Certificate, certify, certify_arrays
 from carom.errors import CaromError
 from carom.projection import project
 from carom.projection.sparse import Sparse
@@ -24,6 +23,7 @@ from carom.worlds.system.system import Lagrangian, System
 
 if _TYPE_CHECKING:
     from carom import bench, fclib, study
+    from carom.certificates.certify import Certificate, certify, certify_arrays
 
     __version__: str
 
@@ -61,16 +61,19 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """``carom.study``, ``bench`` and ``fclib`` are imported when they are first used."""
+    """What a first run does not need is imported when it is first used."""
+    import importlib
+
     if name in ("bench", "fclib", "study"):
-        import importlib
-
-        return importlib.import_module(f"carom.{name}")
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("carom")
-    raise AttributeError(f"module 'carom' has no attribute {name!r}")
+        found = importlib.import_module(f"carom.{name}")
+    elif name in ("Certificate", "certify", "certify_arrays"):
+        found = getattr(importlib.import_module("carom.certificates.certify"), name)
+    elif name == "__version__":
+        found = importlib.import_module("importlib.metadata").version("carom")
+    else:
+        raise AttributeError(f"module 'carom' has no attribute {name!r}")
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
