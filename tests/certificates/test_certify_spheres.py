@@ -52,3 +52,19 @@ def test_a_run_that_goes_on_is_judged_like_the_whole(dt):
     entered = copy.deepcopy(rest)
     entered.x[20, 5] = entered.x[20, 6] + [0.1 - 1e-5, 0.0]  # an overlap of 1e-5
     assert carom.certify(entered)["feasibility"].ok is False
+
+
+def test_an_overlap_that_lasts_is_no_push_at_an_open_gap():
+    """Moreau keeps what an impact entered, h |w|; slow as the contact then is, it is closed."""
+    entered = []
+    for dt in (4e-3, 1e-3):
+        drop = carom.Spheres(
+            [[0, 0, 1.0013]], 0.5, walls=[carom.Plane((0, 0, 0), (0, 0, 1))], gravity=(0, 0, -9.81)
+        )
+        sol = carom.solve(drop, carom.Moreau(), t1=1.0, dt=dt)
+        entered.append(sol.stats.overlap)
+        assert carom.certify(sol).ok is not False
+        opened = copy.deepcopy(sol)
+        opened.x[-1] += [0, 0, 5e-2]
+        assert carom.certify(opened)["complementarity"].ok is False
+    assert entered[1] < 0.5 * entered[0]

@@ -157,7 +157,10 @@ def _sign(m):
 
 
 def _complementarity(m):
-    """A contact that pushes by more than the tolerance is closed, but for how far it slid.
+    """A contact that pushes by more than the tolerance is not open, but for how far it slid.
+
+    One that is entered is what feasibility judges: Moreau's velocities keep the overlap of an
+    impact, h |w|, for as long as the contact lasts, however slow it has become.
 
     The tangent of a step and the gap at its end differ by (h |relative v|)^2 / (2 distance) for
     e = 0; with a bounce, or another scheme, by a step at the relative velocity.
@@ -174,10 +177,10 @@ def _complementarity(m):
             closed = m.length if m.pile.friction > 0.0 else m.h * _tolerated(m, k, table)
             small = closed + _ROUNDING * np.max(np.abs(m.sol.x[k]))
             bound = _MARGIN * (small + slid)
-            ratio = np.where(pushes, np.abs(gap) / bound, 0.0)
+            ratio = np.where(pushes, np.maximum(gap, 0.0) / bound, 0.0)
             worst = int(np.argmax(ratio))
             if pushes[worst]:
-                value[k], allowed[k] = abs(gap[worst]), bound[worst]
+                value[k], allowed[k] = max(gap[worst], 0.0), bound[worst]
     return value, allowed, m.sol.t
 
 
@@ -373,7 +376,7 @@ _CLAUSES = [
     Row(_feasibility, "feasibility", "gap >= 0, at the records", _AT),
     Row(_feasibility_run, "feasibility, run", "gap >= 0, every step as told by the run", _AT),
     Row(_sign, "sign", "lam >= 0", "0"),
-    Row(_complementarity, "complementarity", "lam > 0 only if gap = 0", "2 tol_k h + (h v)^2 / r"),
+    Row(_complementarity, "complementarity", "lam > 0 only if gap <= 0", "2 tol_k h + (h v)^2 / r"),
     Row(_momentum, "momentum", "m Dv = m g Dt + impulse, each sphere", "rounding"),
     Row(_momentum_total, "momentum, total", "D(sum m v) = weight Dt - on walls", "rounding"),
     Row(_kinematics, "kinematics", "Dx = h v, the step before a record", "rounding"),
