@@ -411,8 +411,12 @@ def test_random_of_two_sizes(ratio, fraction):
         assert np.min(world.contacts(0.0, pile.position).gap, initial=0.0) >= 0.0
     r = np.where(np.arange(30) < 3, 1.0, 1.0 / ratio)
     if ratio < 10.0:
-        with pytest.raises(carom.errors.ShapeError, match="periodic=False"):
+        enough, less = {5.0: (45, 0.204), 3.0: (54, 0.254)}[ratio]
+        wanted = f"{enough} or more spheres of these sizes, a fraction of {less} or less"
+        with pytest.raises(carom.errors.ShapeError, match=f"{wanted}, or periodic=False"):
             carom.spheres.random(30, fraction, radius=r)
+        carom.spheres.random(30, less, radius=r)
+        carom.spheres.random(60, fraction, radius=np.tile(r, 2))
 
 
 def test_relax():

@@ -58,10 +58,12 @@ def random(
     side = (solid / fraction) ** (1.0 / dimension)
     widest = 2.0 * np.sum(np.sort(r)[-2:])
     if periodic and side < 1.01 * widest:
+        short = (1.01 * widest / side) ** dimension
         raise ShapeError(
             f"{N} spheres at a fraction of {fraction:g} are in a box of side {side:.3g}, where the "
-            f"two largest could meet through two images at once: they need {widest:.3g}. Take more "
-            "spheres, a smaller fraction, or periodic=False"
+            f"two largest could meet through two images at once: they need {widest:.3g}. Take "
+            f"{math.ceil(N * short)} or more spheres of these sizes, a fraction of "
+            f"{math.floor(1e3 * fraction / short) / 1e3:g} or less, or periodic=False"
         )
     room = r[:, None] if not periodic else 0.0
     x = room + (side - 2.0 * room) * np.random.default_rng(seed).uniform(size=(N, dimension))
