@@ -30,6 +30,7 @@ extensions = [
     "offline_math",
 ]
 exclude_patterns = ["_build", "_ext", "_static", "_templates", "scripts", "**/GALLERY_HEADER*"]
+exclude_patterns += ["**/sg_execution_times*", "sg_execution_times*"]  # they fetch
 nitpicky = False
 templates_path = ["_templates"]
 
@@ -64,6 +65,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 10_000,
+    "write_computation_times": False,
     "capture_repr": (),
     "remove_config_comments": True,
     "thumbnail_size": (480, 320),
@@ -78,6 +80,7 @@ html_css_files = ["carom.css"]
 html_logo = "_static/carom.svg"
 html_favicon = "_static/carom.svg"
 html_show_sourcelink = False
+html_domain_indices = False
 html_copy_source = False
 html_theme_options = {
     "logo": {"text": "carom"},

@@ -1,6 +1,7 @@
 """The site in a browser: search, dark and light, equations, the gallery, the reference."""
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -133,3 +134,11 @@ def test_the_reference_of_solve(page, site):
     assert "first impact at 0.453 s" in text  # run when the site was built
     page.goto(f"{site}/api/generated/carom.Solution.html")
     assert "(n, p) negative means overlap" in page.inner_text("article")
+
+
+def test_no_page_fetches_anything(site):
+    """Scripts, styles and pictures of every page are its own."""
+    outside = re.compile(r"""<(?:script|img|iframe)[^>]*src="(?:https?:)?//|<link[^>]*href="http""")
+    for path in SITE.rglob("*.html"):
+        found = outside.search(path.read_text(encoding="utf-8"))
+        assert found is None, f"{path}: {found[0]}"
