@@ -49,7 +49,9 @@ ACCEPTED = {
 # Models that need shorter steps than those used here: the bar for its frequencies (test_bar.py),
 # nonunique for the bumps of its force.  Both have numbers of their own in test_certify_accepted.py.
 SHORT_STEPS = {"elastic_bar", "nonunique"}
-SCENES = {"granular_gas", "settling_spheres"}  # spheres: test_spheres.py
+# of friction, which not all schemes know: models/test_rubbing.py; of spheres: test_spheres.py
+RUBBING = {"block_on_slope", "dry_oscillator", "stick_slip", "skidding_ball", "painleve_rod"}
+SCENES = {"granular_gas", "settling_spheres"} | RUBBING
 
 
 def schemes_for(problem):

@@ -448,7 +448,9 @@ def test_stack_contact_forces():
 
 SCENES = {"granular_gas", "settling_spheres"}  # spheres: test_grains.py
 # the exact motion of the bar is that of the continuous one, not of its elements: test_bar.py
-ELSEWHERE = {"elastic_bar", *SCENES}
+# friction: test_rubbing.py
+RUBBING = {"block_on_slope", "dry_oscillator", "stick_slip", "skidding_ball", "painleve_rod"}
+ELSEWHERE = {"elastic_bar", *SCENES, *RUBBING}
 
 
 def test_catalogue():

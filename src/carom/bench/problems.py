@@ -32,6 +32,12 @@ PROBLEMS = {
     "cantilever": lambda: models.cantilever(),
     "cantilever, elements": lambda: models.cantilever(elements=2),
     "double pendulum": lambda: models.double_pendulum(),
+    "block on a slope": lambda: models.block_on_slope(),
+    "dry oscillator": lambda: models.dry_oscillator(),
+    "dry oscillator, stop": lambda: models.dry_oscillator(stop=-0.3),
+    "stick-slip on a belt": lambda: models.stick_slip(),
+    "skidding ball": lambda: models.skidding_ball(),
+    "Painleve's rod": lambda: models.painleve_rod(),
     "P12 wall": lambda: models.wall(),
     "P11 bar, thrown": lambda: models.elastic_bar(elements=100),
     "P11 bar, dropped": lambda: models.elastic_bar(elements=100, speed=0.0, g=10.0),
@@ -48,6 +54,7 @@ QUICK = (
 
 # Kinds of problems, and what to call them in a recommendation; the first that fits is it.
 KINDS = {
+    "rubbing": "friction",
     "stiff": "stiff, a large structure",
     "accumulating": "accumulating impacts",
     "several": "several gaps at once",
@@ -58,6 +65,8 @@ KINDS = {
 
 def kind_of(problem: Problem) -> str:
     """One of KINDS, read off the problem."""
+    if problem.system.friction is not None:
+        return "rubbing"
     if problem.frequency is not None:
         return "stiff"
     if problem.accumulation is not None and problem.accumulation < problem.t1:

@@ -18,6 +18,13 @@ from carom.models.pair import impact_pair
 from carom.models.pendulum import double_pendulum
 from carom.models.polar import line_polar
 from carom.models.problem import ModelError, Problem
+from carom.models.rubbing import (
+    block_on_slope,
+    dry_oscillator,
+    painleve_rod,
+    skidding_ball,
+    stick_slip,
+)
 from carom.models.table import vibrating_table
 from carom.models.uniqueness import nonunique
 from carom.models.wall import wall
@@ -45,6 +52,11 @@ _MODELS = (
     cantilever,
     double_pendulum,
     elastic_bar,
+    block_on_slope,
+    dry_oscillator,
+    stick_slip,
+    skidding_ball,
+    painleve_rod,
     granular_gas,
     settling_spheres,
 )
@@ -53,6 +65,7 @@ __all__ = [
     "ModelError",
     "Problem",
     "Scene",
+    "block_on_slope",
     "bouncing_ball",
     "cam_and_follower",
     "cantilever",
@@ -60,6 +73,7 @@ __all__ = [
     "disc",
     "disc_polar",
     "double_pendulum",
+    "dry_oscillator",
     "elastic_bar",
     "granular_gas",
     "impact_oscillator",
@@ -69,11 +83,14 @@ __all__ = [
     "newtons_cradle",
     "nonunique",
     "outside_disc",
+    "painleve_rod",
     "resonance",
     "rocking_block",
     "row_of_balls",
     "settling_spheres",
+    "skidding_ball",
     "stack",
+    "stick_slip",
     "stopped_oscillator",
     "vibrating_table",
     "wall",

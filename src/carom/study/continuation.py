@@ -7,6 +7,7 @@ import numpy as np
 
 from carom.errors import StudyError
 from carom.shown import Shown, counted
+from carom.study.flight import check_smooth
 from carom.study.shooting import Compiled, Orbit, Shooting, monodromy
 
 KINDS = ("period doubling", "fold", "grazing")
@@ -122,6 +123,7 @@ def follow(
         raise StudyError(f"stop has {sorted(unknown)}; the kinds are {KINDS}")
     if to == start:
         raise StudyError(f"start and to are both {start}: there is no way to go")
+    check_smooth(build(start), "follow")
     if period is None:
         period = orbit.period
     length = period if callable(period) else (lambda _: period)

@@ -13,6 +13,7 @@ from carom.schemes.event_driven import EventDriven
 from carom.schemes.scheme import State
 from carom.shown import Shown, counted
 from carom.status import Status, text_of
+from carom.study.flight import check_smooth
 from carom.worlds.system.system import System
 
 
@@ -86,6 +87,7 @@ def lyapunov(
     A motion that comes to rest on a gap forgets how fast it came, and from where: R_ii = 0, and the
     exponents of those directions are -inf.  ``growth`` has the intervals in which it did not.
     """
+    check_smooth(system, "lyapunov", joints=False)
     q0, v0 = jnp.atleast_1d(jnp.asarray(q0, float)), jnp.atleast_1d(jnp.asarray(v0, float))
     d2 = 2 * q0.shape[0]
     m = d2 if count is None else int(count)

@@ -6,10 +6,21 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from carom.errors import StudyError
 from carom.schemes.runge_kutta import RungeKutta
 
 _RTOL, _ATOL = 1e-12, 1e-14
 _TURNS = 10_000  # of a flight; beyond, its end is NaN
+
+
+def check_smooth(system, what: str, *, joints: bool = True) -> None:
+    """Refuse what needs derivatives of flights that this does not have."""
+    for name in ("friction", "joint") if joints else ("friction",):
+        if getattr(system, name, None) is not None:
+            raise StudyError(
+                f"{what} needs the derivatives of a motion, which with {name} are not known: use "
+                "study.sweep, bifurcation, poincare or basins, which need none"
+            )
 
 
 class Shot(NamedTuple):

@@ -12,7 +12,7 @@ from carom.run.record import Record
 from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
 from carom.shown import Shown, counted
-from carom.study.flight import shoot, state_at, watch_flights
+from carom.study.flight import check_smooth, shoot, state_at, watch_flights
 from carom.worlds.system.system import System
 
 _NEWTON_TURNS = 30
@@ -122,6 +122,7 @@ def orbit(
     >>> len(found.impact_times), found.stable
     (1, True)
     """
+    check_smooth(system, "orbit")
     q0, v0 = np.atleast_1d(np.asarray(q0, float)), np.atleast_1d(np.asarray(v0, float))
     guess = _guess(system, q0, v0, float(t0), float(period), settle)
     z, which = guess
