@@ -1,5 +1,8 @@
 """Scenes of spheres with a known answer (P14, P15)."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -34,3 +37,32 @@ def test_a_gas_cools():
 def test_beyond_the_law():
     with pytest.raises(models.ModelError, match=r"e 0\.5"):
         models.granular_gas(e=0.5)
+
+
+def benchmark():
+    """benchmarks/grains.py as a module."""
+    path = Path(__file__).parents[2] / "benchmarks" / "grains.py"
+    spec = importlib.util.spec_from_file_location("grains", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_friction_loosens_the_packing():
+    """From 0.64 to 0.55 to 0.58 as mu grows from 0 to 1 (Silbert 2010)."""
+    found = [float(row[1]) for row in benchmark().packing(1, quick=True)]
+    print(found)
+    assert found == sorted(found, reverse=True)
+    assert found[0] == pytest.approx(0.64, abs=0.015)
+    assert 0.54 < found[-1] < 0.585
+
+
+@pytest.mark.slow
+def test_a_column_runs_out():
+    """About 1.2 times its ratio of height to width (Lube 2005), in the plane with mu = 0.5."""
+    (row,) = benchmark().collapse(1, quick=True)
+    print(row)
+    assert 0.9 < float(row[1]) < 1.9
