@@ -37,6 +37,8 @@ SPACINGS, TOLERANCES = (1, 4, 30, 120), (1e-11, 1e-8)
 RECORDS, LISTED = 120, 400
 FACTOR, KICKS, SHIFT = 50.0, 4, 1e-7
 STEPS = (1 / 200, 1 / 100)  # of the other route; of its check and its shifts
+SHORTEST = 1 / 3200  # it is halved until the route's own error is OWN of (1)
+OWN = 0.1
 FAST = 1e-3
 
 
@@ -111,7 +113,8 @@ class Route:
             )
             return status, places, impacts[:count], closest
 
-        self.status, self.places, self.impacts, self.closest = run(STEPS[0])
+        step = STEPS[0]
+        self.status, self.places, self.impacts, self.closest = run(step)
         self.size = max(1.0, np.max(np.abs(self.places)))
         grown, self.own = np.ones(RECORDS + 1), 0.0
         if self.status == hybrid.OK:
@@ -122,6 +125,10 @@ class Route:
                 places = run(STEPS[1], kicked, SHIFT * kick / np.linalg.norm(kick))[1]
                 grown = np.maximum(grown, np.max(np.abs(places - base), axis=1) / SHIFT)
         self.allowed = FACTOR * self.size * np.maximum.accumulate(grown)  # over rtol
+        while self.own > OWN * TOLERANCES[0] * self.allowed[-1] and step > SHORTEST:
+            step, before = 0.5 * step, self.places
+            self.status, self.places, self.impacts, self.closest = run(step)
+            self.own = np.max(np.abs(before - self.places)) / 200.0
 
     def apart(self, rtol):
         """Whether no other sequence of impacts is near."""
