@@ -77,6 +77,7 @@ def test_a_motion_is_that_of_the_library(address):
     )
 
 
+@pytest.mark.slow
 def test_a_large_structure_is_not_certified_here(address):
     """It would take a minute, in which no slider answers."""
     asked = {**BALL, "subject": "elastic_bar", "parameters": {"elements": 30}, "dt": 2e-4}
@@ -85,6 +86,7 @@ def test_a_large_structure_is_not_certified_here(address):
     assert "carom run certifies" in parts[2]["text"]
 
 
+@pytest.mark.slow
 def test_a_slider_computes_no_reference(monkeypatch):
     """Of a double pendulum with other numbers the exact motion would take seconds."""
     from carom.models import references

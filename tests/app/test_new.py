@@ -47,7 +47,8 @@ def test_version(carom_does):
 
 def test_one_model(carom_does, tmp_path):
     code, said, _ = carom_does("models", "bouncing_ball", "--picture", "ball.png")
-    assert (code, "g   9.81" in said, (tmp_path / "ball.png").exists()) == (0, True, True)
+    assert "t1  chosen [s]" in said
+    assert (code, "g   9.81 [m/s^2]" in said, (tmp_path / "ball.png").exists()) == (0, True, True)
     code, _, said = carom_does("models", "nope")
     assert (code, "did you mean" in said) == (2, False)
     assert "did you mean 'bouncing_ball'" in carom_does("models", "bouncing_bal")[2]

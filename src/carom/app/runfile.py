@@ -317,6 +317,18 @@ def _builder(file, found) -> dict:
     return {"problem": pile}
 
 
+_UNITS = {  # of parameters of models; the others are pure numbers, or as the text above them says
+    "m": "q0 radius position offset distance wall wall_distance spacing height length stop rods",
+    "m/s": "v0 velocity speed",
+    "m/s^2": "g",
+    "kg": "mass masses",
+    "rad": "wall_angle angle angles slenderness",
+    "rad/s": "frequency",
+    "s": "t1",
+}
+_UNIT_OF = {name: unit for unit, names in _UNITS.items() for name in names.split()}
+
+
 def model_text(name: str) -> str:
     """A model: what it is, its parameters with their values, and how a run file begins."""
     names = list(models.catalogue())
@@ -332,7 +344,7 @@ def model_text(name: str) -> str:
             inspect.getdoc(model) or name,
             "",
             "parameters",
-            *(f"  {key:{width}}  {p.default}" for key, p in signature.items()),
+            *(_parameter_text(key, p.default, width) for key, p in signature.items()),
             "",
             "a run file",
             f'  model = "{name}"',
@@ -340,6 +352,12 @@ def model_text(name: str) -> str:
             "  [parameters]",
         ]
     )
+
+
+def _parameter_text(key, value, width) -> str:
+    shown = "chosen" if value is None else value
+    unit = f" [{_UNIT_OF[key]}]" if key in _UNIT_OF else ""
+    return f"  {key:{width}}  {shown}{unit}"
 
 
 def _wall(file, k, wall):
