@@ -1,12 +1,13 @@
 """Spheres on the move: what a scheme asks of its world, answered by compiled kernels."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from carom.status import Status
 from carom.worlds.spheres import sliding
+from carom.worlds.spheres.answers import Metric, Nearest, Projection, Solved
 from carom.worlds.spheres.contacts import Contacts
 from carom.worlds.spheres.implicit import held_back, stiffness
 from carom.worlds.spheres.memory import Memory
@@ -21,62 +22,6 @@ _NEVER_MIND = 1e30  # in its place where only the overlap counts
 _ROUNDING = 8.0 * np.finfo(float).eps  # of coordinates and radii: a gap so small is closed
 _ELSEWHERE = 1e-6  # of the largest shift, as in kernels/numba/projection.py
 _CURVED = 0.5  # part of the tolerance up to which a curved wall is followed
-
-
-@dataclass(frozen=True, eq=False)
-class Projection:
-    """A projected point with the proof that it is one."""
-
-    point: np.ndarray  # (N, 3), or (N, 6) with spin
-    multipliers: np.ndarray  # (p,) >= 0, or (p, 4) with friction
-    residual: float  # measured, relative to what the tolerance 1 would allow (see World)
-    iterations: int
-    status: Any
-
-
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """The point of K nearest to W."""
-
-    shift: np.ndarray  # (N, 3) P_K(W) - W
-    lam: np.ndarray  # (p,)
-    residual: float
-    iterations: int
-    status: Any
-    contacts: Contacts
-
-    @property
-    def memory(self) -> Memory:
-        """What the next step starts from."""
-        return self.contacts.memory
-
-
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """x = phi(x), with how it was found."""
-
-    value: Any
-    change: float
-    contraction: float
-    turns: int
-    status: Any
-
-
-class Metric:
-    """One mass a sphere, and one inertia where spheres spin."""
-
-    def __init__(self, pile):
-        self.mass = pile.mass[:, None]
-        if pile.spins:
-            self.mass = np.repeat(np.stack([pile.mass, pile.inertia], axis=1), 3, axis=1)
-
-    def solve(self, f):
-        """M^-1 f, (N, 3) or (N, 6)."""
-        return f / self.mass
-
-    def apply(self, v):
-        """M v, likewise."""
-        return self.mass * v
 
 
 class World(Moved):
