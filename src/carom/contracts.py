@@ -177,6 +177,10 @@ class World(Protocol):
         """Solve x = phi(x).point; with memory=, x = phi(x, memory).point, as it likes."""
         ...
 
+    def mean(self, f: Any, t: Any, dt: Any, tolerance: float) -> Any:
+        """The mean of f(s) over [t, t + dt] (projection/quadrature.py)."""
+        ...
+
     def if_any(self, where: Any, yes: Any, no: Any) -> Any:
         """yes() if an entry is True, else no()."""
         ...

@@ -8,6 +8,7 @@ import pytest
 
 import carom
 from carom import MoreauJean, errors
+from carom.schemes.named import scheme_of_text
 
 
 def mass(q):
@@ -100,6 +101,20 @@ def test_a_pulse_within_a_step():
     assert moved(carom.Maury(), pulse) == 0.0
     assert moved(carom.Maury(points=200), pulse) == pytest.approx(1.0, abs=0.1)
     assert moved(carom.Maury(mean=mean), pulse) == pytest.approx(1.0, abs=1e-12)
+    adaptive = carom.Maury(points="adaptive")
+    assert moved(adaptive, pulse) == pytest.approx(1.0, abs=1e-9)
+    assert str(adaptive) == "Maury(points='adaptive')"
+    assert scheme_of_text(str(adaptive)) == adaptive
+
+    def push(t, x, v):
+        return np.full_like(x, 1e3 if abs(t - 0.505) < 5e-4 else 0.0)
+
+    one = carom.Spheres([[0.0, 0.0]], 1.0, mass=1.0, force=push)
+    few, many = (
+        carom.solve(one, s, t1=0.52, dt=1e-2).v[-1, 0, 0] for s in (carom.Maury(), adaptive)
+    )
+    assert few == 0.0
+    assert many == pytest.approx(1.0, abs=1e-9)
 
 
 def test_a_force_that_is_infinite_at_the_start():
@@ -114,6 +129,13 @@ def test_a_force_that_is_infinite_at_the_start():
     few, many = moved(carom.Maury(), force), moved(carom.Maury(points=40), force)
     assert abs(many + 2.0) < 0.1 * abs(few + 2.0) < 0.01
     assert moved(carom.Maury(mean=mean), force) == pytest.approx(-2.0, abs=1e-12)
-    for wrong in ({"points": 0}, {"points": 2.5}, {"mean": 3}):
+    assert moved(carom.Maury(points="adaptive"), force) == pytest.approx(-2.0, abs=1e-7)
+    for wrong in (
+        {"points": 0},
+        {"points": 2.5},
+        {"points": "many"},
+        {"tolerance": 1.0},
+        {"mean": 3},
+    ):
         with pytest.raises(errors.KindError, match="Maury has"):
             carom.Maury(**wrong)

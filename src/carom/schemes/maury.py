@@ -29,12 +29,15 @@ class Maury(Scheme):
     with w = d_t g + grad g . x.  A gap with e_i = 0 keeps its row of (2) in (5).
 
     The mean (1) is taken at ``points`` Gauss points, exact for forces that are polynomials of
-    degree 2 points - 1 in time; a pulse much shorter than h / points can pass between them.  A
+    degree 2 points - 1 in time; a pulse much shorter than h / points can pass between them.  With
+    ``points="adaptive"`` they grow denser where f changes, until the mean is off by at most
+    ``tolerance`` of the largest |f| in the step; what is shorter than h / 20 can still pass.  A
     System's own ``mean(t, t1, q, v)``, (d,), takes their place: for a pulse, or a force that is
     infinite at an instant.  Where the mean is exact, e = 0 is BL10's scheme to the letter.
     """
 
-    points: int = 2  # of Gauss, for the mean (1)
+    points: int | str = 2  # of Gauss, for the mean (1), or "adaptive"
+    tolerance: float = 1e-9  # of the mean (1) where it is adaptive, of the largest |f| in a step
     mean: Callable | None = eqx.field(default=None, static=True)
 
     one_restitution: ClassVar[bool] = False
@@ -46,8 +49,14 @@ class Maury(Scheme):
     keeps_open: ClassVar[bool] = True
 
     def __check_init__(self):
-        if not (isinstance(self.points, int) and 1 <= self.points <= 1000):
-            raise KindError(f"Maury has points={self.points!r}: give a whole number from 1 to 1000")
+        known = isinstance(self.points, int) and 1 <= self.points <= 1000
+        if not known and self.points != "adaptive":
+            raise KindError(
+                f"Maury has points={self.points!r}: give a whole number from 1 to 1000, or "
+                '"adaptive"'
+            )
+        if not 1e-13 <= self.tolerance <= 1e-2:
+            raise KindError(f"Maury has tolerance={self.tolerance!r}: it lies in [1e-13, 1e-2]")
         if self.mean is not None and not callable(self.mean):
             raise KindError(f"Maury has mean={self.mean!r}: give a function of (t, t1, q, v)")
 
@@ -57,7 +66,9 @@ class Maury(Scheme):
     def _mean_force(self, world, t, q, v, dt):
         if self.mean is not None:
             return self.mean(t, t + dt, q, v) + 0.0 * q
-        x, weights = np.polynomial.legendre.leggauss(self.points)
+        if self.points == "adaptive":
+            return world.mean(lambda s: world.forces(s, q, v), t, dt, self.tolerance)
+        x, weights = np.polynomial.legendre.leggauss(int(self.points))
         return sum(
             0.5 * w * world.forces(t + 0.5 * (1.0 + s) * dt, q, v)
             for s, w in zip(x.tolist(), weights.tolist(), strict=True)

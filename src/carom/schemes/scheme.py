@@ -83,7 +83,7 @@ class Scheme(eqx.Module):
         for field in dataclasses.fields(self):
             value = _plain(getattr(self, field.name))
             if field.repr and value != field.default:
-                options.append(f"{field.name}={value}")
+                options.append(f"{field.name}={value!r}")
         return f"{type(self).__name__}({', '.join(options)})"
 
     @abc.abstractmethod

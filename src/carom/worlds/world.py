@@ -13,6 +13,7 @@ from jax.core import Tracer
 from carom._jax import plain
 from carom.errors import NonFiniteError, ShapeError
 from carom.projection.fixed_point import Solved, fixed_point
+from carom.projection.quadrature import adaptive_mean
 
 
 def check_finite(**values: Array) -> None:
@@ -115,6 +116,10 @@ class JaxWorld:
     def fixed_point(self, phi: Callable, guess: Array, *, memory=None, **how) -> Solved:
         """Solve ``x = phi(x).point`` from ``guess`` (projection/fixed_point.py)."""
         return fixed_point(phi, guess, **how)
+
+    def mean(self, f: Callable, t: Array, dt: Array, tolerance: float) -> Array:
+        """Of f(s) over [t, t + dt]."""
+        return adaptive_mean(jax.vmap(f), t, dt, tolerance, jnp, jax.lax.while_loop)
 
     def if_any(self, where: Array, yes: Callable, no: Callable):
         """yes() if an entry is True, else no()."""

@@ -24,7 +24,9 @@ def check_options(pile, scheme, record) -> None:
             "sol.contacts has the contacts that pushed, record by record"
         )
     if isinstance(scheme, Maury) and scheme.mean is not None:
-        raise errors.KindError("Maury(mean=...) is for a System: for Spheres use Maury(points=...)")
+        raise errors.KindError(
+            'Maury(mean=...) is for a System: for Spheres use Maury(points="adaptive")'
+        )
     if isinstance(scheme, PaoliSchatzman):
         if scheme.geodesics:
             raise errors.KindError(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from carom.projection.quadrature import adaptive_mean, repeated
 from carom.status import Status
 from carom.worlds.spheres import sliding
 from carom.worlds.spheres.answers import Metric, Nearest, Projection, Solved
@@ -309,6 +310,12 @@ class World(Moved):
     def _reached(self, point):
         if self.pull is not None:
             self.projected = point
+
+    def mean(self, f, t, dt, tolerance):
+        """Of f(s) over [t, t + dt]."""
+        return adaptive_mean(
+            lambda times: np.stack([f(s) for s in times]), t, dt, tolerance, np, repeated
+        )
 
     def if_any(self, where, yes, no):
         """yes() if an entry is True, else no(), which took no sweeps of its own."""
