@@ -78,6 +78,22 @@ def test_a_motion_is_that_of_the_library(address):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", systems())
+def test_every_model_moves(address, name):
+    """With its defaults and with another number: no error, a finite motion."""
+    (found, _) = answer(address, "described", {"subject": name})
+    numbers = [p for p in found["parameters"] if p["kind"] == "number" and p["value"]]
+    asked = {"subject": name, "schemes": [found["scheme"]], "coordinate": 0}
+    asked |= {"dt": found["dt"], "t1": found["t1"]}
+    for parameters in [{}, *({p["name"]: 0.97 * p["value"]} for p in numbers[:1])]:
+        parts = answer(address, "motion", asked | {"parameters": parameters})
+        assert [part["part"] for part in parts][:1] == ["motion"], parts
+        shown = np.frombuffer(base64.b64decode(parts[0]["q"]), "<f4")
+        assert np.all(np.isfinite(shown))
+        assert parts[0]["said"] == ""
+
+
+@pytest.mark.slow
 def test_a_large_structure_is_not_certified_here(address):
     """It would take a minute, in which no slider answers."""
     asked = {**BALL, "subject": "elastic_bar", "parameters": {"elements": 30}, "dt": 2e-4}
@@ -139,12 +155,12 @@ def test_what_is_out_of_date_is_dropped():
 
 def test_a_number_alone_compiles_nothing():
     p = carom.models.double_pendulum()
-    one, other = (lifted(carom.models.double_pendulum().system) for _ in range(2))
+    one, other = (lifted(carom.models.double_pendulum().system, [1.0, 1.4]) for _ in range(2))
     import jax
 
     assert jax.tree_util.tree_structure(one) == jax.tree_util.tree_structure(other)
-    other = lifted(carom.models.bouncing_ball(g=5.0).system)
-    usual = lifted(carom.models.bouncing_ball().system)
+    other = lifted(carom.models.bouncing_ball(g=5.0).system, [1.0])
+    usual = lifted(carom.models.bouncing_ball().system, [1.0])
     assert jax.tree_util.tree_structure(usual) == jax.tree_util.tree_structure(other)
     q, v = np.array([0.3, 0.5]), np.array([1.0, -2.0])
     np.testing.assert_array_equal(one.acceleration(0.0, q, v), p.system.acceleration(0.0, q, v))

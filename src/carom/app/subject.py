@@ -96,7 +96,7 @@ class Model:
             q0 = unknown.known.get("q0", usual.q0) if q0 is None else q0
             v0 = unknown.known.get("v0", usual.v0) if v0 is None else v0
             made = runfile.started_model(self.name, parameters, q0, v0)
-        return dataclasses.replace(made, system=lifted(made.system))
+        return dataclasses.replace(made, system=lifted(made.system, made.q0))
 
     def natural(self) -> dict:
         """Step and end that show it."""
@@ -161,7 +161,7 @@ class OwnFile:
             if len(self._made) > 50:
                 self._made.clear()
             made = runfile.from_text(self.path, text, {}).problem
-            self._made[text] = dataclasses.replace(made, system=lifted(made.system))
+            self._made[text] = dataclasses.replace(made, system=lifted(made.system, made.q0))
         start = {"q0": q0, "v0": v0}
         start = {key: np.asarray(x, float) for key, x in start.items() if x is not None}
         return dataclasses.replace(self._made[text], **start)
@@ -275,11 +275,23 @@ def _lifted_function(function):
     return _Lifted(numbers, _with_numbers(function, _blank(numbers))) if numbers else function
 
 
-def lifted(system: System) -> System:
-    """The same system, whose dataclasses hand their numbers to the compiled program as arrays."""
-    for name in ("force", "gap", "mass"):
+def lifted(system: System, q0) -> System:
+    """The same system, whose dataclasses hand their numbers to the compiled program as arrays.
+
+    But for those that do with their numbers what cannot be done with arrays.
+    """
+    t, q = jnp.zeros(()), jnp.asarray(q0, float)
+    for name, given in {"force": (t, q, q), "gap": (t, q), "mass": (q,)}.items():
         function = getattr(system, name)
         found = _lifted_function(function)
-        if found is not function:
+        if found is not function and _traced(found, given):
             system = eqx.tree_at(lambda s, name=name: getattr(s, name), system, found)
     return system
+
+
+def _traced(function, given) -> bool:
+    try:
+        eqx.filter_eval_shape(lambda f, *arguments: f(*arguments), function, *given)
+    except Exception:  # whatever NumPy says of an array that is not known
+        return False
+    return True
