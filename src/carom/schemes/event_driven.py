@@ -133,16 +133,16 @@ class EventDriven(Scheme):
         large, fast = (jnp.max(jnp.abs(x)) for x in (jnp.append(q, v), jnp.append(v, a)))
         h = jnp.clip(0.00973 * large / jnp.where(fast > 0.0, fast, 1.0), 1e-6 * dt, dt)
         h = jax.lax.stop_gradient(jnp.where(fast > 0.0, h, dt))
-        mode, since = self._first_mode(world, t, q, v, resting), jnp.asarray(t, float)
+        mode, since = self._first_mode(world, t, q, v, h, resting), jnp.asarray(t, float)
         return State(t, q, v, _Memory(mode, h, jnp.array(0), jax.lax.stop_gradient(since)))
 
-    def _first_mode(self, world, t, q, v, resting):
+    def _first_mode(self, world, t, q, v, h, resting):
         """Which contacts last, and how."""
         if not frictional(world):
             return pressing(world, t, q, v, resting)
         check(world, t, q)
         still = _flow(world, jnp.zeros(resting.shape, int), (-jnp.inf, jnp.inf), q.shape[0])
-        return at_start(still, t, q, v, resting)
+        return at_start(still, t, q, v, h, resting)
 
     def step(self, world, state, dt):
         """To t + dt; impacts beyond ``events_per_step`` are counted, not listed."""
@@ -299,7 +299,7 @@ class EventDriven(Scheme):
         pieces = Pieces.of(jnp.where(mode, path.lam, path.gap - start))
         pressed = jnp.max(jnp.abs(path.lam), axis=0)
         fine = jnp.where(mode, _SAME * pressed, self._rounding(size + timed))
-        fine = flow.rounding(fine, path, t, q, v)
+        fine = flow.rounding(fine, path, t, q, v, h, lambda x: self.atol + self.rtol * x)
         wide = self.atol + self.rtol * size
         coarse = jnp.where(mode, 1e-9 * pressed, 0.1 * wide)
         # what is not resolved may be rounding; up to a part of the tolerance it has no sign

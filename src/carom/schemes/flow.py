@@ -67,7 +67,7 @@ class Flow(eqx.Module):
         """(p,) bool: which functions are multipliers, and not gaps."""
         return self.mode
 
-    def rounding(self, fine, path, t, q, v):
+    def rounding(self, fine, path, t, q, v, h, tolerance):
         """(p,) below which a function has no sign, where that of numbers is ``fine``."""
         return fine
 

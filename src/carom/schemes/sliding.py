@@ -52,6 +52,7 @@ _CONSISTENT = 1e-9  # to this (3) holds, relative to the terms of its contact
 _REGULAR = 1e-9  # singular values of equations that are solved
 _APART = 1e-6  # accelerations that differ
 _SHOCK = 1e-9  # of the velocity: h a of an impact without a collision
+_IDLE = 1e3  # tolerances: what a step may be off between its knots
 _TINY = 1e-300
 
 
@@ -115,6 +116,11 @@ class Sliding(Flow):
         _, rate, rows, _ = self._contacts(t, q)
         return rate + product(rows, v), jnp.abs(rate) + product(jnp.abs(rows), jnp.abs(v))
 
+    def driven(self, t, q, v):
+        """(2p,) the size of the terms of u': what is at rest has rounding of its own."""
+        metric, _, rows = self.linear(t, q)
+        return rows.length * jnp.sqrt(2.0 * metric.energy(metric.solve(self.forces(t, q, v))))
+
     def bend(self, t, q, v, a):
         """(2p,) u'."""
         p = self.mode.shape[0]
@@ -168,16 +174,21 @@ class Sliding(Flow):
             return jnp.concatenate([gap, still]), functions
 
         ends = (self.velocity(times[k], *self.split(x[k])[:2])[1][p:] for k in (START, -1))
-        size = jnp.maximum(*ends)
+        shaken = self.driven(times[START], *self.split(x[START])[:2])[p:]
+        size = jnp.maximum(*ends) + (times[-1] - times[START]) * shaken
         return jax.vmap(one)(times, x, rates)
 
-    def rounding(self, fine, path, t, q, v):
+    def rounding(self, fine, path, t, q, v, h, tolerance):
         p = self.mode.shape[0]
         largest = jnp.max(jnp.abs(path.lam), axis=0)
         edge = jnp.maximum(largest[p : 2 * p], largest[2 * p :])
-        speed = self.velocity(t, q, v)[1][p:]
-        size = jnp.where(self.mode == STICK, edge, speed)
-        return jnp.maximum(fine, _SAME * jnp.concatenate([0.0 * size, size, size]))
+        speed = (self.velocity(t, q, v)[1] + h * self.driven(t, q, v))[p:]
+        size = _SAME * jnp.where(self.mode == STICK, edge, speed)
+        # one that others hold, at the edge of its cone, rests to the error of a step
+        wide = tolerance(speed)
+        idle = (self.mode > STICK) & (jnp.abs(path.lam[START, p : 2 * p]) <= wide)
+        size = jnp.where(idle, jnp.maximum(size, _IDLE * wide), size)
+        return jnp.maximum(fine, jnp.concatenate([0.0 * size, size, size]))
 
     def unseen(self, least, fine):
         p = self.mode.shape[0]
@@ -253,10 +264,11 @@ def chosen(flow: Sliding, t, q, v, resting, zero, loose, lifted) -> Chosen:
     return Chosen(jnp.asarray(modes)[best], ~jnp.any(good), jnp.any(other))
 
 
-def at_start(flow: Sliding, t, q, v, resting) -> Array:
+def at_start(flow: Sliding, t, q, v, h, resting) -> Array:
     """The modes of the first step."""
     p = resting.shape[0]
     u, size = flow.velocity(t, q, v)
+    size = size + h * flow.driven(t, q, v)
     zero, no = jnp.abs(u[p:]) <= _STILL * size[p:], jnp.zeros(p, bool)
     return chosen(flow, t, q, v, resting, zero, no, no).mode
 
@@ -303,10 +315,12 @@ def after_event(scheme, world, flow: Sliding, s, y, t, seen, crowd_of: int):
     blow = jnp.where(any_hit, struck.multipliers, 0.0)
     sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1))
 
+    shaken = s.h * flow.driven(t, q, v)
+
     def at_rest(v1, hit):
         """Normal and tangential, where neither is more than rounding."""
         u1, _ = flow.velocity(t, q, v1)
-        small = jnp.abs(u1) <= _STILL * flow.velocity(t, q, sizes + jnp.abs(v1))[1]
+        small = jnp.abs(u1) <= _STILL * (flow.velocity(t, q, sizes + jnp.abs(v1))[1] + shaken)
         ended = ~hit & (s.mode > STICK) & seen.ended[p : 2 * p]
         return u1, small[:p], small[p:] | ended
 
