@@ -327,6 +327,8 @@ def after_event(scheme, world, flow: Sliding, s, y, t, seen, crowd_of: int):
     loose = (s.mode == STICK) & (seen.ended[p : 2 * p] | seen.ended[2 * p :]) & ~any_hit
     lifted = was & seen.ended[:p] & ~any_hit
     u1, still, zero = at_rest(v1, any_hit)
+    # nor does one begin to stick that others held at its edge: together they are at the end of it
+    loose = loose | (jnp.any(loose) & (s.mode > STICK) & zero)
     first = chosen(flow, t, q, v1, closed & still, zero, loose, lifted)
 
     # no acceleration obeys the law: an impact without a collision
