@@ -169,6 +169,19 @@ def test_one_fast_sphere_does_not_slow_the_others():
         assert rebuilds <= still[2] + 3
 
 
+def test_what_has_fallen_out_of_a_hopper_costs_nothing():
+    """Counted: pairs and rows of a step with the last 30 of 300 far below, at up to 30 m/s."""
+    full = carom.spheres.hopper(300, 0.01, opening=0.04, width=0.12)
+    x, v = full.position.copy(), np.zeros((300, 3))
+    v[-30:, 2] = -np.linspace(5.0, 30.0, 30)
+    x[-30:, 2] = -(v[-30:, 2] ** 2) / (2 * 9.81)
+    fallen = full.replaced(position=x, velocity=v)
+    without = full.replaced(position=x[:-30], velocity=v[:-30], radius=0.01, mass=full.mass[:-30])
+    (rows, pairs, _), still = (rows_of_a_step(pile, 2e-3) for pile in (fallen, without))
+    assert pairs <= still[1] + 30
+    assert rows <= still[0] + 8 * 30  # at most one with each wall
+
+
 def test_what_is_hit_by_a_fast_one_is_found():
     """A bullet through a loose row: reach grows with what is pushed, no overlap is left."""
     x = np.zeros((30, 2))

@@ -291,3 +291,9 @@ def test_large_overlaps_are_no_start():
 def test_relax_says_what_is_left():
     with pytest.raises(errors.ConvergenceError, match=r"overlaps of 2\.00e\+00 radii are left"):
         carom.spheres.relax(carom.Spheres([[0.0, 0.0], [0.0, 0.0]], 1.0), largest=9.0)
+    # three points 2 apart do not lie in a cube of side 1.34
+    r = np.where(np.arange(30) < 3, 1.0, 1.0 / 3.0)
+    with pytest.raises(
+        errors.ConvergenceError, match=r"overlaps of [1-9]\.\d\de-0\d radii are left"
+    ):
+        carom.spheres.random(30, 0.45, radius=r, periodic=False)
