@@ -9,8 +9,8 @@ gas     elastic balls in a periodic box: the impulse of all collisions (the pres
         so that there are collisions in the time that so small a step can cover
 pile    a small pile at rest: mean force on the floor, and the fastest sphere in units of g dt
 flow    the same pile settling anew after its box was tilted by 30 degrees, for 20 ms (20 us at 1e-5
-        s and below): positions against Maury at a tenth of the smallest dt, extrapolated to none, in
-        free falls g T^2 / 2
+        s and below): positions against Maury at a tenth of the smallest dt, extrapolated to zero,
+        in free falls g T^2 / 2
 cost    10,000 settled spheres: sweeps and CPU time with both residuals, and with the overlap alone
 
 ``slope`` is d log(error) / d log(dt) from the line above; ``sweeps`` those of a step.
