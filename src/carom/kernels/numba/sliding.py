@@ -27,8 +27,10 @@ and r |Dw|.
 
 The law is no projection, and no way is known that always ends.  Momentum that grows keeps sweeps
 in circles, which the restart sum of projection.py does not see (it was never positive in two
-thousand sweeps that ran in circles): it starts again after every window of sweeps.  Sweeps that
-do not end are given up, and worlds/spheres/wedged.py goes on.
+thousand sweeps that ran in circles): it starts again after every window of sweeps.  What runs in
+circles all the same ends with shorter windows and larger a_n and a_t, the damping, or the other way
+round: where contacts are many they take turns.  Sweeps that do not end are given up, and
+worlds/spheres/wedged.py goes on.
 """
 
 import numpy as np
@@ -51,7 +53,9 @@ from carom.kernels.numba.projection import (
 
 _SWEEPS = 3000  # the most
 _CEILING = 0.98  # of the momentum
-_WINDOW = 30  # sweeps, after which the momentum starts again
+_WINDOW, _DAMPED = 30, 15  # sweeps, after which the momentum starts again, and of damped ones
+_DAMPING, _PHASE = 0.2, 300  # of these; sweeps without, and then as many with it, in turn
+_MANY = 1000  # contacts: of fewer, Newton's method takes less time
 _LOCALLY = 120  # sweeps, after which a local end is worth a trial again
 
 
@@ -383,6 +387,7 @@ def _swept(
     """Sweeps by (5) from ``lam``, which is overwritten; how many there were."""
     rows = i_of.shape[0]
     step, allowed = steps_of(i_of, j_of, arm, inverse), np.empty(rows)
+    taken, damped = step, step / (1.0 + _DAMPING)
     u, u_before, before = free.copy(), free.copy(), lam.copy()
     push(start, i_of, j_of, normal, arm, inverse, lam, u)
     theta, beta, done, few, tried = 1.0, 0.0, 0, _LOCAL * rows, 0
@@ -402,7 +407,7 @@ def _swept(
             b,
             mu,
             inverse,
-            step,
+            taken,
             beta,
             allowed,
             u,
@@ -427,7 +432,9 @@ def _swept(
             following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * theta * theta))
             theta, beta = following, min((theta - 1.0) / following, _CEILING)
         if done >= look:
-            look, theta, beta = done + _WINDOW, 1.0, 0.0
+            slowly = rows > _MANY and (done // _PHASE) % 2 == 1
+            taken, look = (damped, done + _DAMPED) if slowly else (step, done + _WINDOW)
+            theta, beta = 1.0, 0.0
         if done >= later:
             later += _PATIENCE
             now = residual(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed)

@@ -81,7 +81,8 @@ def _block(part, still, planar, limit, loose):
     if not led:
         if still is None:  # overlaps that wedge each other cannot be opened, but need not grow
             b[:, 0] = np.maximum(b[:, 0], 0.0)
-        more, led, milder = _tried(part, planar, _WAYS, limit - done)
+        ways = _WAYS if len(i) <= _ROWS else ()  # of many, a few more would take too long
+        more, led, milder = _tried(part, planar, ways, limit - done)
         done += more
     return done, led or _settled(part, milder, limit, loose)
 
@@ -134,7 +135,7 @@ def _by_parts(problem, planar, ways, limit):
     i, j, inverse, lam = problem[1], problem[2], problem[7], problem[_LAM]
     lacks, done = sliding.lacking(*problem), 0
     best, least = lam.copy(), np.max(lacks)
-    for _ in range(_LOCAL):
+    for _ in range(_LOCAL if ways else 0):
         if least <= _SHARE or done >= limit:
             break
         rows = _around(np.flatnonzero(lacks > _SHARE), i, j, inverse)
