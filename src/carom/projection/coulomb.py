@@ -31,6 +31,7 @@ from carom.status import Status, failing, first_failure
 
 _UNCONVERGED = 1e-9  # a residual above this is not called ok
 _ROOTS = 60  # halvings at the worst
+_ROUNDING = 16 * 2.0**-52 / _UNCONVERGED
 _TINY = 1e-300
 
 
@@ -60,7 +61,8 @@ def coulomb(
     y = free.y0 + jnp.einsum("iak,ia->k", free.rows, r)
     x = target + metric.lift(y)
     u = (b + jnp.einsum("iad,d->ia", rows, x))[:n]
-    residual = jnp.maximum(_measured(A, u, free.b, r, mu, active), free.residual(y))
+    terms = (jnp.abs(b) + jnp.einsum("iad,d->ia", jnp.abs(rows), jnp.abs(target)))[:n]
+    residual = jnp.maximum(_measured(A, u, free.b, r, mu, active, terms), free.residual(y))
     status = first_failure(
         failing(~jnp.all(jnp.isfinite(x)), Status.nonfinite),
         failing(residual > _UNCONVERGED, Status.unconverged),
@@ -69,14 +71,16 @@ def coulomb(
     return Projection(x, jnp.concatenate([r, s]), residual, turns, status)
 
 
-def _measured(A, u, w, r, mu, active):
-    """The largest violation of (2): the natural map as a velocity, relative to its terms."""
+def _measured(A, u, w, r, mu, active, terms):
+    """The largest violation of (2): the natural map as a velocity, relative to its terms, or to the
+    rounding of those that w is the rest of (a gap that opens as fast as it closes)."""
     rho = 1.0 / jnp.maximum(jnp.einsum("iaia->i", A), _TINY)
     t = jnp.sqrt(jnp.sum(u[:, 1:] ** 2, axis=1))
     bar = u.at[:, 0].add(mu * t)
     off = (r - onto_cone(r - rho[:, None] * bar, mu)) / rho[:, None]
     scale = jnp.abs(w) + jnp.einsum("iajb,jb->ia", jnp.abs(A), jnp.abs(r))
-    off = jnp.max(jnp.abs(off), axis=1) / jnp.maximum((1.0 + mu) * jnp.max(scale, axis=1), _TINY)
+    scale = jnp.maximum(jnp.max(scale, axis=1), _ROUNDING * jnp.max(terms, axis=1))
+    off = jnp.max(jnp.abs(off), axis=1) / jnp.maximum((1.0 + mu) * scale, _TINY)
     return jnp.max(jnp.where(active, off, 0.0), initial=0.0)
 
 
