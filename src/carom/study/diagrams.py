@@ -152,7 +152,7 @@ def _carried(plan: Plan, name: str, values):
             dt = jnp.asarray(named(plan.dt, parameters), float)
             scheme = plan.scheme.over((plan.settle + plan.every * plan.records) * dt)
             run = Run(system, scheme, jnp.asarray(float(plan.t0)), dt)
-            carry, fields = kept_run(plan, run, begin(run, *state).carry)
+            carry, fields = kept_run(plan, run, begin(run, *state))
             status = jnp.asarray(carry.status._value, jnp.int32)
             ok = status == 0  # the next value starts afresh after a failure
             state = jnp.where(ok, carry.state.q, q0), jnp.where(ok, carry.state.v, v0)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from carom.run.loop import Run, begin, one_step
+from carom.run.loop import Run, Start, begin, one_step
 from carom.schemes.scheme import Scheme
 from carom.worlds.system.apart import with_force_apart
 
@@ -176,15 +176,14 @@ def member(plan: Plan, parameters: dict, alive: Array) -> dict[str, Array]:
     dt = jnp.asarray(named(plan.dt, parameters), float)
     scheme = plan.scheme.over((plan.settle + plan.every * plan.records) * dt)
     run = Run(system, scheme, jnp.asarray(float(plan.t0)), dt)
-    carry, fields = kept_run(plan, run, begin(run, q0, v0).carry)
+    carry, fields = kept_run(plan, run, begin(run, q0, v0))
     return {"status": jnp.asarray(carry.status._value, jnp.int32), **fields}
 
 
-def kept_run(plan: Plan, run: Run, carry):
+def kept_run(plan: Plan, run: Run, start: Start):
     """``settle`` steps, then ``records`` records of ``every`` steps: carry, fields."""
-    carry = jax.lax.fori_loop(0, plan.settle, lambda _, c: one_step(run, c)[0], carry)
-    p = carry.impulse.shape[0]
-    kept = tuple(keep.start(carry.state, p) for keep in plan.keep)
+    carry = jax.lax.fori_loop(0, plan.settle, lambda _, c: one_step(run, c)[0], start.carry)
+    kept = tuple(keep.start(carry.state, start.shape.p) for keep in plan.keep)
 
     def step(_, loop):
         carry, kept = loop
