@@ -59,3 +59,22 @@ def _no_figure_is_left():
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture
+def carom_does(tmp_path, monkeypatch, capsys):
+    """Run the command in an empty folder: its exit code, what it says, and its messages."""
+    from carom.app import command
+
+    monkeypatch.chdir(tmp_path)
+
+    def done(*arguments):
+        monkeypatch.setattr(sys, "argv", ["carom", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            command.main()
+        code = left.value.code
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return (0 if code is None else code), said.out, said.err
+
+    return done
