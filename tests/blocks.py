@@ -21,11 +21,11 @@ class Push(eqx.Module):
         return self.size
 
 
-def _height(t, q):
+def floor(t, q):
     return q[1]
 
 
-def _along(t, q, v):
+def along(t, q, v):
     return v[0]
 
 
@@ -33,7 +33,7 @@ def block(slope=0.0, mu=0.3, e=0.0, push=0.0):
     """q = (downhill, off the slope)."""
     size = jnp.array([G * np.sin(slope) + push, -G * np.cos(slope)])
     return carom.System(
-        force=Push(size), gap=_height, slip=_along, friction=jnp.array(mu), restitution=jnp.array(e)
+        force=Push(size), gap=floor, slip=along, friction=jnp.array(mu), restitution=jnp.array(e)
     )
 
 

@@ -1,7 +1,6 @@
 """Friction and joints of a System: the answers of dry friction, and the law itself."""
 
 import clarabel
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,39 +8,16 @@ import pytest
 from scipy import sparse
 
 import carom
+from blocks import G, Push, along, block, floor
 from carom.projection.coulomb import coulomb
 from carom.projection.metric import metric_of
 
-G = 9.81
 SCHEMES = {
     "Moreau": carom.Moreau(),
     "implicit": carom.Moreau(implicit=True),
     "Maury": carom.Maury(),
 }
 each_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
-
-
-class Weight(eqx.Module):
-    """A constant force: new numbers compile nothing anew."""
-
-    f: jax.Array
-
-    def __call__(self, t, q, v):
-        return self.f
-
-
-def floor(t, q):
-    return q[1]
-
-
-def along(t, q, v):
-    return v[0]
-
-
-def block(slope, mu, e=0.0):
-    """A unit block on a slope, x downhill and y off it."""
-    f = G * jnp.array([jnp.sin(slope), -jnp.cos(slope)])
-    return carom.System(force=Weight(f), gap=floor, slip=along, friction=mu, restitution=e)
 
 
 def first_order(errors, factor=4.0):
@@ -95,7 +71,7 @@ def ball(mu, e, inertia):
         return v[0] + v[2]
 
     mass = jnp.array([1.0, 1.0, inertia])
-    f = Weight(jnp.array([0.0, -G, 0.0]))
+    f = Push(jnp.array([0.0, -G, 0.0]))
     return carom.System(
         mass=mass, force=f, gap=lambda t, q: q[1] - 1.0, slip=slip, friction=mu, restitution=e
     )
@@ -130,7 +106,7 @@ def in_space(mu, e=0.0, turn=0.0):
     c, s = np.cos(turn), np.sin(turn)
     R = jnp.array([[c, s], [-s, c]])
     return carom.System(
-        force=Weight(jnp.array([0.0, 0.0, -G])),
+        force=Push(jnp.array([0.0, 0.0, -G])),
         gap=lambda t, q: q[2],
         slip=lambda t, q, v: R @ v[:2],
         friction=mu,
@@ -158,7 +134,7 @@ def test_no_friction_and_endless_friction():
     start = [0.0, 0.0, 0.5], [1.0, 2.0, 0.0]
     for scheme in (carom.Moreau(), carom.Maury()):
         plain = carom.System(
-            force=Weight(jnp.array([0.0, 0.0, -G])), gap=lambda t, q: q[2], restitution=0.5
+            force=Push(jnp.array([0.0, 0.0, -G])), gap=lambda t, q: q[2], restitution=0.5
         )
         without = carom.solve(plain, scheme, *start, t1=2.0, dt=1e-2)
         zero = carom.solve(in_space(0.0, 0.5), scheme, *start, t1=2.0, dt=1e-2)
@@ -312,9 +288,7 @@ def test_no_energy_is_gained_without_restitution():
 
 
 def pendulum():
-    return carom.System(
-        force=Weight(jnp.array([0.0, -G])), joint=lambda t, q: jnp.sqrt(q @ q) - 1.0
-    )
+    return carom.System(force=Push(jnp.array([0.0, -G])), joint=lambda t, q: jnp.sqrt(q @ q) - 1.0)
 
 
 @pytest.mark.parametrize(
@@ -348,7 +322,7 @@ def test_redundant_joints_and_an_impact():
 
     def swing(joint):
         return carom.System(
-            force=Weight(jnp.array([0.0, -G])),
+            force=Push(jnp.array([0.0, -G])),
             joint=joint,
             gap=lambda t, q: q[0] + 0.1,
             restitution=0.6,
@@ -385,12 +359,12 @@ def test_schemes_without_a_law_of_friction(scheme):
 )
 def test_input_that_makes_no_sense(options, words):
     with pytest.raises(carom.errors.FrictionError, match=words):
-        carom.System(force=Weight(jnp.zeros(2)), gap=floor, **options)
+        carom.System(force=Push(jnp.zeros(2)), gap=floor, **options)
 
 
 def test_slip_must_be_affine():
     system = carom.System(
-        force=Weight(jnp.array([0.0, -G])), gap=floor, slip=lambda t, q, v: abs(v[0]), friction=0.3
+        force=Push(jnp.array([0.0, -G])), gap=floor, slip=lambda t, q, v: abs(v[0]), friction=0.3
     )
     with pytest.raises(carom.errors.FrictionError, match="affine"):
         carom.solve(system, carom.Moreau(), [0.0, 0.0], [1.0, 0.0], t1=1.0, dt=0.1)
@@ -398,7 +372,7 @@ def test_slip_must_be_affine():
 
 def test_slip_of_the_wrong_shape():
     system = carom.System(
-        force=Weight(jnp.array([0.0, -G])), gap=floor, slip=lambda t, q, v: jnp.zeros(3), friction=1
+        force=Push(jnp.array([0.0, -G])), gap=floor, slip=lambda t, q, v: jnp.zeros(3), friction=1
     )
     with pytest.raises(carom.errors.ShapeError, match="slip returns shape"):
         carom.solve(system, carom.Moreau(), [0.0, 0.0], [1.0, 0.0], t1=1.0, dt=0.1)
