@@ -50,13 +50,18 @@ def moved(pile, t1, start=None, dt=DT, records=50):
     t0 = 0.0 if start is None else float(start.t[-1])
     every = max(1, round((t1 - t0) / dt / records))
     record = carom.Record(every=every)
-    return carom.solve(pile, carom.Maury(), start=start, t1=t1, dt=dt, record=record, **QUIET)
+    options = {"start": start, "record": record, "throw": False, **QUIET}
+    sol = carom.solve(pile, carom.Maury(), t1=t1, dt=dt, **options)
+    if sol.status not in (carom.Status.ok, carom.Status.loose):
+        raise carom.CaromError(f"stopped at t = {sol.t[-1]:g}, residual {sol.stats.residual:.1e}")
+    return sol
 
 
 def loosened(*runs):
     """What is said of steps that were not solved to the tolerance."""
     steps, bad = (sum(getattr(s.stats, name) for s in runs) for name in ("steps", "loose"))
-    return f"{bad} of {steps} steps looser than the tolerance" if bad else ""
+    worst = max(s.stats.residual for s in runs)
+    return f"{bad} of {steps} steps off the tolerance, by up to {worst:.1e}" if bad else ""
 
 
 def solid_below(x, r, z):

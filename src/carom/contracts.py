@@ -247,7 +247,7 @@ class Stepped(Protocol):
 class Observer(Protocol):
     """What of a run is recorded: sums between records, and the records (spheres/observer.py)."""
 
-    def struck(self, state: Any, contacts: Any, lam: Any) -> None:
+    def struck(self, state: Any, contacts: Any, lam: Any, residual: Any) -> None:
         """An impact at the start."""
         ...
 
@@ -261,6 +261,10 @@ class Observer(Protocol):
 
     def add(self, found: Any) -> None:
         """One more step."""
+        ...
+
+    def verdict(self) -> Any:
+        """The status of a run that reached its end: whether all of it was solved as asked."""
         ...
 
     def record(self, step: int, t: float, q: Any, v: Any) -> dict[str, Any]:

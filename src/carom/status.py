@@ -52,6 +52,10 @@ class Status(eqx.Enumeration):
         "step: take a smaller dt, or write the gap so that its gradient exists there"
     )
     error = "an error stopped the run: sol.error is what it was"
+    loose = (
+        "the run reached its end, but some of its steps were not solved to their tolerance: take a "
+        "smaller dt, a larger tolerance or less friction"
+    )
 
 
 _EXCEPTIONS = {
@@ -67,6 +71,7 @@ _EXCEPTIONS = {
     "unfinished": errors.RecordError,
     "unseen": errors.GradientError,
     "error": errors.RunError,
+    "loose": errors.ConvergenceError,
 }
 
 

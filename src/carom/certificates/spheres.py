@@ -37,6 +37,8 @@ import numpy as np
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.certify import _judged
 from carom.certificates.clauses import Row
+from carom.shown import counted
+from carom.status import Status, name_of
 from carom.worlds.spheres import sliding
 from carom.worlds.spheres.solution import SpheresSolution
 from carom.worlds.spheres.world import World
@@ -56,7 +58,9 @@ def certify_spheres(sol: SpheresSolution) -> Certificate:
         motion = _Motion(sol)
         rows = _CLAUSES + _OF_SPIN if sol.pile.spins else _CLAUSES
         clauses = tuple(_clause(row, motion) for row in rows)
-    how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g}"
+    how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
+    if sol.status is Status.loose:
+        how = f", {counted(sol.stats.loose, 'step')} off the tolerance"
     title = f"{sol.scheme} on {sol.pile}, dt = {sol.dt:.4g}{how}"
     off = _beside_the_motion(motion)
     if off <= _ACCEPTED:

@@ -541,7 +541,7 @@ class RecordedSpheres(SpheresSolution):
 
     @property
     def ok(self) -> bool:
-        """Whether the run reached its end."""
+        """Whether the run reached its end, every step solved to its tolerance."""
         return self.finished and self.status is Status.ok
 
     def __getattr__(self, name):

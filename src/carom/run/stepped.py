@@ -29,7 +29,7 @@ class Stepped:
         self.steps, self.total = clock.steps, len(self.at)
         self.step, self.done, self.last_kept = 0, 0, -1  # steps, records, the step of the last one
         self.iterations, self.residual = 0, 0.0
-        self.status: Any = Status.ok
+        self.stopped: Any = Status.ok  # why it cannot go on
         self.error: Any = None  # what stopped the run, where a status does not say it
         self.state: Any = None
         self.seen = world.observer(clock)
@@ -39,7 +39,14 @@ class Stepped:
     @property
     def ended(self) -> bool:
         """Whether all steps are done, or the run cannot go on."""
-        return self.step >= self.steps or self.status is not Status.ok
+        return self.step >= self.steps or self.stopped is not Status.ok
+
+    @property
+    def status(self) -> Any:
+        """How it stands; at its end, whether every step was solved as asked."""
+        if self.stopped is Status.ok and self.step >= self.steps:
+            return self.seen.verdict()
+        return self.stopped
 
     def running(self) -> Any:
         """A context for as long as it lasts."""
@@ -59,9 +66,10 @@ class Stepped:
         memory = world.memory(t0, q)
         contacts = world.contacts(t0, q, memory)
         impact = rebound(world, world.metric(q), contacts, v, contacts.closed())
-        self.status = impact.status
+        self.stopped = impact.status
         self.state = State(t, q, impact.point, memory)
-        self.seen.struck(self.state, contacts, impact.multipliers)
+        self.residual = float(impact.residual)
+        self.seen.struck(self.state, contacts, impact.multipliers, impact.residual)
 
     def first_records(self) -> Piece:
         """What there is before the first step."""
@@ -79,10 +87,10 @@ class Stepped:
         """What the start of the scheme did belongs to the first step."""
         self.iterations += int(report.iterations)
         self.residual = max(self.residual, float(report.residual))
-        if self.status is Status.ok:
-            self.status = report.status
+        if self.stopped is Status.ok:
+            self.stopped = report.status
         if np.any(report.impulse != 0.0):
-            self.seen.struck(self.state, report.contacts, report.impulse)
+            self.seen.struck(self.state, report.contacts, report.impulse, report.residual)
 
     def advance(self) -> Piece:
         """One step; whatever stops it, the last good state is kept."""
@@ -92,7 +100,7 @@ class Stepped:
         except (errors.RecordError, SystemError):  # no file to keep it in; Ctrl-C in a kernel
             raise
         except Exception as problem:
-            self.status, self.error = Status.error, problem
+            self.stopped, self.error = Status.error, problem
         return self._piece(made)
 
     def _advance(self, made: list) -> None:
@@ -101,7 +109,7 @@ class Stepped:
         self.iterations += int(report.iterations)
         self.residual = max(self.residual, float(report.residual))
         if report.status is not Status.ok:
-            self.status = report.status
+            self.stopped = report.status
             return
         t = self.clock.time(self.step + 1)
         state = State(t, state.q, state.v, state.memory)
@@ -116,7 +124,7 @@ class Stepped:
 
     def rest(self) -> Piece:
         """The last good state, where a failure cut the run off and it is no record yet."""
-        if self.status is Status.ok or self.last_kept == self.step or self.state is None:
+        if self.stopped is Status.ok or self.last_kept == self.step or self.state is None:
             return self._piece([])
         try:
             return self._piece([self._made(0.0)])
@@ -192,8 +200,11 @@ class Stepped:
     def failure(self, solution, record) -> Exception:
         """The exception for a run that stopped on the way, with the solution in it."""
         problem, done = self.error, self.step
-        where = f"The run stopped after step {done} of {self.steps}, at t = {self.times(done):g}"
+        where = f"The run stopped after step {done} of {self.steps}, at t = {self.times(done):g},"
         kept = "everything up to there is in error.solution"
+        if self.stopped is Status.ok:
+            where = f"They are {self.stats['loose']} of {done}, the worst"
+            kept = "the whole run is in error.solution, and throw=False returns it"
         if record.path is not None:
             kept += f" and in {record.path}"
         if problem is None:

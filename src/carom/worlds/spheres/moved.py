@@ -61,7 +61,7 @@ class Moved:
     def about(self, residual: float, iterations: int) -> str:
         """What to say of a run that failed."""
         return (
-            f", with a residual of {residual:.2e} smallest radii after {iterations} sweeps in all "
+            f" with a residual of {residual:.2e} smallest radii after {iterations} sweeps in all "
             f"(tolerance {self.pile.tolerance:g})"
         )
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from carom.status import Status
 from carom.worlds.spheres.solution import (
     SpheresEnd,
     SpheresSolution,
@@ -36,8 +37,9 @@ class Observer:
         self.wall_impulse = np.zeros((self.walls, 3))
         self.work, self.push, self.largest = 0.0, 0.0, 0.0
 
-    def struck(self, state, contacts, lam) -> None:
+    def struck(self, state, contacts, lam, residual) -> None:
         """An impact at the start."""
+        self.loose += int(self._off(residual))
         self._received(contacts, lam)
         self.last = contacts, lam
 
@@ -53,8 +55,17 @@ class Observer:
         overlap = world.overlap(report.contacts, state.t, state.q)
         moved = state.q - before.q
         work = float(np.sum(f[:, :3] * moved))
-        loose = world.pile.friction > 0.0 and report.residual > world.pile.tolerance
+        loose = self._off(report.residual)
         return moved, work, overlap, loose, report.contacts, report.impulse
+
+    def _off(self, residual) -> bool:
+        """Whether what was solved is off by more than the tolerance."""
+        pile = self.world.pile
+        return bool(pile.friction > 0.0 and residual > pile.tolerance)
+
+    def verdict(self) -> Any:
+        """The status of a run that reached its end."""
+        return Status.loose if self.loose else Status.ok
 
     def add(self, found) -> None:
         """One more step."""
@@ -166,7 +177,8 @@ class Observer:
             energy += 0.5 * np.sum(pile.inertia * np.sum(state.v[:, 3:] ** 2, axis=1))
         worst = max(self.overlap, self.largest) / pile.smallest
         pushing = len(self._pushed()["i"])
-        return f"energy {energy:.5g} J, {pushing} contacts, worst overlap {worst:.1e} radii"
+        loose = f", {self.loose} steps off the tolerance" if self.loose else ""
+        return f"energy {energy:.5g} J, {pushing} contacts, worst overlap {worst:.1e} radii{loose}"
 
     def solution(self, course, t, rows) -> SpheresSolution:
         """Of what was kept."""

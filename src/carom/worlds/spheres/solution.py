@@ -39,7 +39,7 @@ class SphereStats:
     residual: float  # worst measured residual of a projection, an overlap in smallest radii
     overlap: float  # [m] largest at the end of a step
     rebuilds: int  # of the list of pairs
-    loose: int = 0  # steps with friction, gaps kept, slip off by more than the tolerance: residual
+    loose: int = 0  # steps with friction that were not solved to the tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class SpheresSolution(Shown):
 
     @property
     def ok(self) -> bool:
-        """Whether the run reached its end."""
+        """Whether the run reached its end, every step solved to its tolerance."""
         return self.status is Status.ok
 
     def __len__(self) -> int:
@@ -119,7 +119,7 @@ class SpheresSolution(Shown):
                 f"  worst projection        {s.residual:.2e} of the smallest radius",
                 f"  sweeps                  {s.iterations / max(s.steps, 1):.1f} a step",
                 f"  lists of pairs          {s.rebuilds}",
-                *[f"  slip off the tolerance  in {s.loose} steps"] * (s.loose > 0),
+                *[f"  off the tolerance       {counted(s.loose, 'step')}"] * (s.loose > 0),
                 f"  contacts at the end     {len(self.contacts[-1])}",
             ]
         )
