@@ -86,6 +86,10 @@ class Contacts(Protocol):
         """b (p, m) of the impact law."""
         ...
 
+    def restitution(self, before: Any) -> Any:
+        """(p,) e of an impact with the relative velocities ``before`` (p, m)."""
+        ...
+
     def status(self, metric: Any, active: Any, point: Any) -> Any:
         """What can be wrong with the data of a step."""
         ...

@@ -42,7 +42,7 @@ _KEYS = ("model", "spheres", "scheme", "dt", "t0", "t1", "out", "parameters", "w
 _KEYS += ("q0", "v0")
 _RECORD = ("every", "interval", "final")
 _OPTIONS = ("velocity", "mass", "gravity", "restitution", "periodic", "friction", "spin", "inertia")
-_OPTIONS += ("tolerance", "iterations")
+_OPTIONS += ("tolerance", "iterations", "material")
 _VARIABLES = ("scheme", "dt", "t0", "t1", "out", "every")  # that a Python file may define
 _START = ("q0", "v0")  # and, beside a System; of a model: another start
 _KEPT = ("name", "system", "q0", "v0", "t1", "period", "looks")  # of a model started elsewhere
@@ -307,13 +307,16 @@ def _builder(file, found) -> dict:
             raise file.error("parameters.shape", f"is {shape!r}; it must be 2 or 3 whole numbers")
         if math.prod(shape) > _MOST_NUMBERS:
             raise file.error("parameters.shape", f"is {shape}: more than {_MOST_NUMBERS} spheres")
+    laws, parameters = scattered.of_materials(file, name, parameters)
     parameters = scattered.tables(file, name, parameters)
     if name == "random" and "dimension" in parameters and parameters["dimension"] not in (2, 3):
         raise file.error("parameters.dimension", "must be 2 or 3")
     pile = _called(file, builder, parameters, _OPTIONS)
-    if walls:
+    if walls or laws:
         have = [*pile.walls.walls, *pile.walls.obstacles]
-        pile = _tried(file, "walls", lambda: pile.replaced(walls=[*have, *walls]))
+        named = [f"parameters.{key}" for key in laws]
+        changed = {"walls": [*have, *walls], **laws}
+        pile = _tried(file, "walls", lambda: pile.replaced(**changed), named)
     return {"problem": pile}
 
 
@@ -369,13 +372,15 @@ def _wall(file, k, wall):
     made = getattr(wall_kinds, kind)
     names = list(inspect.signature(made).parameters)
     file.known(wall, [*names, "moves"], where)
-    moves = wall.pop("moves", None)
+    moves, material = wall.pop("moves", None), wall.pop("material", None)
+    if not isinstance(material, str | None):
+        raise file.error(where + "material", f"is {material!r}; it must be a name")
     for name, value in wall.items():
         _check_numbers(file, where + name, value)
     wall = _tried(file, where, lambda: {n: np.array(x, float) for n, x in wall.items()})
     if moves is not None:
         wall = scattered.moving(file, f"{where}moves", wall, moves)
-    return _tried(file, f"walls[{k}]", lambda: made(**wall))
+    return _tried(file, f"walls[{k}]", lambda: made(**wall, material=material))
 
 
 def _choice(file, key, value, names) -> str:

@@ -5,6 +5,8 @@
     radius = {shares = [[1.0, 0.7], [2.0, 0.3]]}   each radius with its share of the spheres
     mass = {density = 2500.0}                      of balls [kg/m^3], of discs [kg/m^2]
     velocity = {thermal = 0.3, seed = 2}           normal, each way; their mean is 0
+    material = {shares = [["steel", 0.7], ["glass", 0.3]]}
+    friction = {steel.glass = 0.3, others = 0.5}   by pairs of materials; restitution likewise
 
 and in [[walls]], for where the wall is (point, center, corner, position, low and high):
 
@@ -22,6 +24,53 @@ _SIZES = {"uniform": 2, "normal": 2, "lognormal": 2, "shares": None}  # numbers 
 _MOST = 10_000_000  # spheres
 _MOVES = ("velocity", "amplitude", "frequency", "phase")
 _PLACES = ("point", "low", "high", "center", "corner", "position")  # of walls that move
+
+
+def of_materials(file, name: str, parameters: dict) -> tuple[dict, dict]:
+    """What a builder is given of materials, as Spheres take it; and the other parameters."""
+    found, others = {}, dict(parameters)
+    if "material" in others:
+        found["material"] = _materials(file, name, others)
+    for key in ("restitution", "friction"):
+        if isinstance(others.get(key), dict):
+            found[key] = _by_pairs(file, f"parameters.{key}", others.pop(key))
+    return found, others
+
+
+def _materials(file, name, others):
+    key, given = "parameters.material", others.pop("material")
+    if isinstance(given, dict):
+        _, rows, random = _only(file, key, given, ("shares",))
+        N, _ = _size(file, name, others)
+        try:
+            names = [str(a) for a, _ in rows]
+            shares = [(1.0 + k, share) for k, (_, share) in enumerate(rows)]
+        except (TypeError, ValueError):
+            raise file.error(f"{key}.shares", f"is {rows!r}; a list of [name, share]") from None
+        shares = _floats(file, f"{key}.shares", shares, (None, 2), "a list of [name, share]")
+        return [names[int(k) - 1] for k in _shared(file, key, shares, N, random)]
+    if not isinstance(given, str) and not (
+        isinstance(given, list) and all(isinstance(a, str) for a in given)
+    ):
+        raise file.error(key, f"is {given!r}; it must be a name, or one for each sphere")
+    return given
+
+
+def _by_pairs(file, key, table) -> dict:
+    """{("steel", "glass"): 0.3, None: 0.5} of {steel.glass = 0.3, others = 0.5}."""
+    found: dict = {}
+    for a, row in table.items():
+        if a == "others":
+            found[None] = float(_floats(file, f"{key}.others", row, (), "a number"))
+            continue
+        if not isinstance(row, dict):
+            raise file.error(f"{key}.{a}", f"is {row!r}; name the other material: {a}.{a} = ...")
+        for b, value in row.items():
+            number = float(_floats(file, f"{key}.{a}.{b}", value, (), "a number"))
+            if found.get((b, a), number) != number:
+                raise file.error(f"{key}.{a}.{b}", f"is {value}, and {b}.{a} is another number")
+            found[a, b] = number
+    return found
 
 
 def tables(file, name: str, parameters: dict) -> dict:

@@ -39,7 +39,7 @@ from carom.certificates.certify import _judged
 from carom.certificates.clauses import Row
 from carom.shown import counted
 from carom.status import Status, name_of
-from carom.worlds.spheres import sliding
+from carom.worlds.spheres import materials, sliding
 from carom.worlds.spheres.solution import SpheresSolution
 from carom.worlds.spheres.world import World
 
@@ -83,7 +83,7 @@ class _Motion:
         self.every_step = bool(np.all(np.diff(sol.steps) == 1) and not np.any(self.between))
         walls = sol.pile.walls
         self.moving = walls.moving or walls.drifting or callable(sol.pile.radius)
-        self.moving |= sol.pile.friction > 0.0 and walls.driven()
+        self.moving |= sol.pile.rubs and walls.driven()
         self.span = np.diff(sol.t, prepend=sol.t[0])
         self.speed = np.max(np.linalg.norm(sol.v, axis=2), axis=1)
         self.weight = float(np.linalg.norm(sol.pile.gravity)) * np.sum(sol.pile.mass)
@@ -174,11 +174,11 @@ def _complementarity(m):
         if len(table):
             gap, relative, distance, pushes = _measured(m, k, table)
             slid = (m.h * relative) ** 2 / (2.0 * distance)
-            if not m.exact or m.pile.restitution > 0.0 or k == 0 or m.between[k]:
+            if not m.exact or m.pile.bounces or k == 0 or m.between[k]:
                 g = float(np.linalg.norm(m.pile.gravity))
                 fastest = np.max(m.speed[max(k - 1, 0) : k + 1])
                 slid = 2.0 * m.h * (relative + fastest + m.h * g)
-            closed = m.length if m.pile.friction > 0.0 else m.h * _tolerated(m, k, table)
+            closed = m.length if m.pile.rubs else m.h * _tolerated(m, k, table)
             small = closed + _ROUNDING * np.max(np.abs(m.sol.x[k]))
             bound = _MARGIN * (small + slid)
             ratio = np.where(pushes, np.maximum(gap, 0.0) / bound, 0.0)
@@ -285,18 +285,25 @@ def _angular(m):
     sol, (gained, given) = m.sol, _turned(m)
     w = np.max(np.abs(sol.spin.reshape(len(sol), -1)), axis=1)
     arm = np.max(sol.radius, axis=1)
-    size = np.max(m.pile.inertia) * (w[1:] + w[:-1]) + arm[1:] * m.pile.friction * sol.push[1:]
+    mu = materials.most(m.pile.friction)
+    size = np.max(m.pile.inertia) * (w[1:] + w[:-1]) + arm[1:] * mu * sol.push[1:]
     found = np.max(np.linalg.norm(gained - given, axis=2), axis=1)
     return found, 100.0 * _ROUNDING * size * np.sqrt(np.diff(sol.steps)), sol.t[1:]
 
 
 def _cone(m):
     over = [
-        np.max(np.linalg.norm(c.friction, axis=1) - m.pile.friction * c.impulse, initial=0.0)
+        np.max(np.linalg.norm(c.friction, axis=1) - _mu(m, c) * c.impulse, initial=0.0)
         for c in m.sol.contacts
     ]
-    most = [m.pile.friction * np.max(c.impulse, initial=0.0) for c in m.sol.contacts]
+    mu = materials.most(m.pile.friction)
+    most = [mu * np.max(c.impulse, initial=0.0) for c in m.sol.contacts]
     return np.array(over), 100.0 * _ROUNDING * np.array(most) + 1e-300, m.sol.t
+
+
+def _mu(m, table):
+    """mu of the contacts of a record, a number or (c,)."""
+    return m.world.materials.friction(*table.pairs.T, table.pairs[:, 1])
 
 
 def _slip(m):
@@ -341,7 +348,7 @@ def _slipped(m, k, table):
     w -= np.einsum("ij,ij->i", w, n)[:, None] * n
     a = (inverse[i] + inverse[other]) @ [1.0, 0.0]
     a += arm[i] ** 2 * inverse[i, 1] + arm[other] ** 2 * inverse[other, 1]
-    wanted, most = T - w / a[:, None], pile.friction * table.impulse
+    wanted, most = T - w / a[:, None], _mu(m, table) * table.impulse
     size = np.linalg.norm(wanted, axis=1)
     wanted *= np.divide(most, size, out=np.ones_like(size), where=size > most)[:, None]
     return a * np.linalg.norm(T - wanted, axis=1)
@@ -356,7 +363,7 @@ def _energy(m):
     sol = m.sol
     gain = np.diff(sol.kinetic_energy()) - sol.work[1:]
     slack = _MARGIN * sol.push[1:] * m.tolerated()
-    if m.pile.restitution > 0.0 or not m.exact:
+    if m.pile.bounces or not m.exact:
         g = float(np.linalg.norm(m.pile.gravity))
         slack = slack + _MARGIN * m.h * g * (2.0 * sol.push[1:] + m.weight * np.diff(sol.t))
         if not m.exact:
@@ -410,12 +417,12 @@ def _not_checked(name, m):
         return "obstacles take momentum"
     if name == "energy" and m.moving:
         return "walls or radii that move do work"
-    if name == "energy" and m.pile.friction > 0.0 and m.pile.restitution > 0.0:
+    if name == "energy" and m.pile.rubs and m.pile.bounces:
         return "restitution with friction can gain energy at several contacts at once"
     if name == "slip" and getattr(m.sol.scheme, "correct", False):
         return "positions were corrected after the contacts acted"
     if name == "energy" and forced and not m.exact:
         return "the force of the user is not recorded"
-    if name == "kinematics" and (not m.exact or m.pile.restitution > 0.0):
+    if name == "kinematics" and (not m.exact or m.pile.bounces):
         return "v is not the velocity that moved x"
     return ""

@@ -19,7 +19,9 @@ def save_pile(group, pile: Spheres) -> None:
         if not wall_kinds.known(wall):
             continue
         given = {n: v for n, v in vars(wall).items() if not callable(v) and v is not None}
-        kept = {n: np.asarray(v, float).tolist() for n, v in given.items()}
+        kept = {
+            n: v if isinstance(v, str) else np.asarray(v, float).tolist() for n, v in given.items()
+        }
         walls.append({"kind": type(wall).__name__, **kept})
     group.attrs["dimension"] = pile.dimension
     group.attrs["functions"] = json.dumps(missing)
@@ -27,11 +29,31 @@ def save_pile(group, pile: Spheres) -> None:
     for name in ("position", "velocity", "mass", "gravity", "period"):
         group[name] = getattr(pile, name)
     group["radius"] = pile.radius_at(pile.start)
-    group.attrs["restitution"], group.attrs["tolerance"] = pile.restitution, pile.tolerance
+    group.attrs["restitution"] = _kept(pile.restitution)
+    group.attrs["tolerance"] = pile.tolerance
     group.attrs["iterations"] = pile.iterations
     if pile.spins:
-        group.attrs["friction"] = pile.friction
+        group.attrs["friction"] = _kept(pile.friction)
         group["spin"], group["inertia"] = pile.spin, pile.inertia
+    if pile.material is not None:
+        names = list(dict.fromkeys(pile.material))
+        group.attrs["materials"] = json.dumps(names)
+        group["material"] = np.array([names.index(a) for a in pile.material])
+
+
+def _kept(given) -> Any:
+    """A coefficient: a number, or the text of a table by pairs; functions are named elsewhere."""
+    if not isinstance(given, dict):
+        return np.nan if callable(given) else given
+    return json.dumps(
+        [[*(key or (None, None)), None if callable(e) else e] for key, e in given.items()]
+    )
+
+
+def _found(kept) -> Any:
+    if not isinstance(kept, str):
+        return float(kept)
+    return {None if a is None else (a, b): value for a, b, value in json.loads(kept)}
 
 
 def load_pile(group, path) -> Spheres:
@@ -45,15 +67,18 @@ def load_pile(group, path) -> Spheres:
     walls = []
     for wall in json.loads(bytes(group["walls"][:])):
         kind = getattr(wall_kinds, wall.pop("kind"))
-        walls.append(kind(**{n: np.array(v) for n, v in wall.items()}))
+        walls.append(kind(**{n: v if isinstance(v, str) else np.array(v) for n, v in wall.items()}))
     given: Any = {n: group[n][:] for n in ("position", "radius", "velocity", "mass", "gravity")}
     if "spin" in group:
         given |= {n: group[n][:] for n in ("spin", "inertia")}
-        given["friction"] = float(group.attrs["friction"])
+        given["friction"] = _found(group.attrs["friction"])
+    if "material" in group:
+        names = json.loads(group.attrs["materials"])
+        given["material"] = [names[k] for k in group["material"][:]]
     return Spheres(
         **given,
         walls=walls,
-        restitution=float(group.attrs["restitution"]),
+        restitution=_found(group.attrs["restitution"]),
         periodic=[p if p > 0.0 else None for p in group["period"][:]],
         tolerance=float(group.attrs["tolerance"]),
         iterations=int(group.attrs["iterations"]),

@@ -82,7 +82,8 @@ class Maury(Scheme):
         contacts, moved = world.keep_open(metric, t + dt, q, free, dt, state.memory)  # (2)
         q1 = world.moved(q, moved.point, dt)  # (3)
 
-        before, bounces = contacts.velocity(free), contacts.law.e > 0.0
+        before = contacts.velocity(free)
+        bounces = contacts.restitution(before) > 0.0
         pushed = xp.any(moved.multipliers != 0.0, axis=1)
         b = xp.where(bounces[:, None], contacts.bounced(before, dt), contacts.ahead(dt))
         left = world.if_any(  # (5)

@@ -6,6 +6,7 @@ from carom import errors
 from carom.schemes.maury import Maury
 from carom.schemes.moreau import Moreau
 from carom.schemes.paoli_schatzman import PaoliSchatzman
+from carom.worlds.spheres import materials
 
 _INITIAL_SLACK = 10.0  # overlap of the initial state that is let by, in tolerances ...
 _ENTERED = 0.5  # ... and under Moreau, which holds velocities, not gaps, in smallest radii
@@ -16,7 +17,13 @@ def check_options(pile, scheme, record) -> None:
     if pile.spins and not scheme.frictional:
         raise errors.KindError(
             f"{scheme} is a scheme of positions, for which no law of friction is known, and the "
-            f"pile has friction = {pile.friction:g} and spin: take Maury() or Moreau()"
+            f"pile has friction = {materials.text(pile.friction)} and spin: take Maury() or "
+            "Moreau()"
+        )
+    if scheme.one_restitution and not isinstance(pile.restitution, float):
+        raise errors.RestitutionError(
+            f"restitution is {materials.text(pile.restitution)}, but {type(scheme).__name__} has "
+            "one e for all contacts: give one number, or use Moreau or Maury"
         )
     if record.with_impacts:
         raise errors.RecordError(
@@ -57,7 +64,9 @@ def check_overlap(world, scheme, t0: float, x=None, left: float = 0.0) -> None:
         fastest = np.max(np.linalg.norm(pile.velocity, axis=1)) + world.dt * np.linalg.norm(
             pile.gravity
         )
-        allowed = max(allowed, 2.0 * world.dt * fastest / max(pile.restitution, 0.1))
+        allowed = max(
+            allowed, 2.0 * world.dt * fastest / max(materials.most(pile.restitution), 0.1)
+        )
         rule = "PaoliSchatzman starts with overlaps up to a step before an impact, 2 dt |v| / e"
     allowed = max(allowed, left)
     if not len(contacts.gap) or np.min(contacts.gap) >= -allowed:

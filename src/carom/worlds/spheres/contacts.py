@@ -7,6 +7,7 @@ import numpy as np
 
 from carom.errors import FrictionError
 from carom.status import Status
+from carom.worlds.spheres.materials import BySpeed
 from carom.worlds.spheres.sliding import Coulomb, Sliding
 
 
@@ -36,7 +37,7 @@ class Contacts:
     bodies: int  # spheres, obstacles and the body of the walls
     guess: np.ndarray  # (p,) or (p, m) multipliers of the step before, an impulse [kg m/s]
     rounding: np.ndarray  # (p,) [m], up to which a gap is closed
-    restitution: float
+    e: Any  # restitution: a number, (p,), or of speed (materials.py)
     measure_rate: Any = field(repr=False)  # gives (p,) d gap / dt at fixed positions [m/s]
     memory: Any = field(repr=False)  # the list they are of, and the guess (memory.py)
     sliding: Sliding | None = None  # where there is friction; m is then 4, else 1 (sliding.py)
@@ -55,8 +56,16 @@ class Contacts:
 
     @property
     def law(self) -> Restitution | Coulomb:
-        """What they obey."""
-        e = np.full(len(self.gap), self.restitution)
+        """What they obey; of a restitution that depends on speed, that of what is at rest."""
+        return self._law(np.zeros((len(self.gap), 1)))
+
+    def restitution(self, before: np.ndarray) -> np.ndarray:
+        """(p,) e of an impact with the relative velocities ``before`` (p, m)."""
+        e = self.e(before[:, 0]) if isinstance(self.e, BySpeed) else self.e
+        return np.array(np.broadcast_to(e, len(self.gap)))
+
+    def _law(self, before):
+        e = self.restitution(before)
         return Restitution(e) if self.sliding is None else Coulomb(e, self.sliding.mu)
 
     def closed(self, metric=None, moved=None) -> np.ndarray:
@@ -73,14 +82,14 @@ class Contacts:
 
     def bounced(self, before: np.ndarray, dt: float) -> np.ndarray:
         """b (p, m) of the impact law."""
-        return self.law.shift(self.rate, before)
+        return self._law(before).shift(self.rate, before)
 
     def kept(self, lam: np.ndarray) -> Any:
         """What the next step starts from: the list, and multipliers: those that kept gaps open.
 
         With friction lam is no guess but under Maury: what it is off by would be off in each step.
         """
-        if self.remembered or (self.sliding is not None and self.sliding.mu > 0.0):
+        if self.remembered or (self.sliding is not None and self.sliding.rubs):
             return self.memory
         return self.remembering(lam).memory
 
@@ -113,6 +122,7 @@ class Contacts:
             start=counted[self.start],
             guess=self.guess[active],
             rounding=self.rounding[active],
+            e=self.e if isinstance(self.e, float) else _chosen(self.e, active),
             sliding=None if self.sliding is None else self.sliding.chosen(active),
             _rate=None if self._rate is None else self._rate[active],
         )
@@ -138,3 +148,7 @@ class Contacts:
     def status(self, metric, active, point) -> Any:
         """What can be wrong with the data of a step."""
         return Status.ok if np.all(np.isfinite(point)) else Status.nonfinite
+
+
+def _chosen(e, active):
+    return e.chosen(active) if isinstance(e, BySpeed) else e[active]

@@ -10,6 +10,7 @@ import numpy as np
 
 from carom import errors
 from carom.shown import number_text, table_html
+from carom.worlds.spheres import materials
 from carom.worlds.spheres.walls import Walls, Within, asked, at_time, known, numbers
 
 
@@ -41,9 +42,14 @@ class Spheres:
         ``force(t, x, v) -> (N, d)`` [N], or (d,) for all alike, beside gravity; x and v cannot be
         written to.
     restitution
-        e in [0, 1], for all contacts.
+        e in [0, 1], for all contacts; a function of the speed of an impact, (p,) of (p,) [m/s]; or
+        a table of either by pairs of materials, ``{("steel", "glass"): 0.3, None: 0.5}``, the same
+        both ways round, None for the pairs that are not there.
     friction
-        mu >= 0, for all contacts.  Moreau and Maury move spheres with friction.
+        mu >= 0, for all contacts, or a table by pairs of materials.  Moreau and Maury move spheres
+        with friction.
+    material
+        A name, or one for each sphere; walls have their own.  None: none.
     spin
         w (N, 3), in two dimensions (N,) [rad/s]; None: none.  Given, spheres spin also if mu = 0.
     inertia
@@ -80,10 +86,11 @@ class Spheres:
         mass: Any = None,
         walls: Any = (),
         gravity: Any = None,
-        restitution: float = 0.0,
+        restitution: Any = 0.0,
         periodic: Any = None,
         *,
-        friction: float = 0.0,
+        friction: Any = 0.0,
+        material: Any = None,
         spin: Any = None,
         inertia: Any = None,
         force: Callable[..., Any] | None = None,
@@ -103,9 +110,11 @@ class Spheres:
         self.period = _period(periodic, d)  # (d,) [m], 0 where space does not repeat
         if force is not None and not callable(force):
             raise errors.ShapeError(f"force must be a function of (t, x, v), not {force!r}")
-        self.force, self.restitution = force, _restitution(restitution)
-        self.friction = _friction(friction)
-        self.spins = self.friction > 0.0 or spin is not None  # whether the state has a spin
+        self.force, self.material = force, materials.labels(material, N)
+        self.restitution = materials.coefficient("restitution", restitution)
+        self.friction = materials.coefficient("friction", friction)
+        materials.check_pairs(self)
+        self.spins = self.rubs or spin is not None  # whether the state has a spin
         self.spin = _finite("spin", _spin(spin, N, d))  # (N, 3) or (N,) [rad/s]
         self.given_inertia = None if inertia is None else _scalars("inertia", inertia, N)
         self.tolerance, self.iterations = _tolerance(tolerance), _count("iterations", iterations)
@@ -117,6 +126,21 @@ class Spheres:
     def smallest(self) -> float:
         """[m] The smallest radius at the start: the unit of tolerances."""
         return float(np.min(self.radius_at(self.start)))
+
+    @property
+    def coefficients(self) -> tuple:
+        """Restitution and friction, as they are given."""
+        return self.restitution, self.friction
+
+    @property
+    def rubs(self) -> bool:
+        """Whether a contact may have friction."""
+        return materials.most(self.friction) > 0.0
+
+    @property
+    def bounces(self) -> bool:
+        """Whether a contact may have restitution."""
+        return materials.most(self.restitution) > 0.0
 
     @property
     def inertia(self) -> np.ndarray:
@@ -156,6 +180,8 @@ class Spheres:
             yield "radius"
         if self.force is not None:
             yield "force"
+        if any(callable(e) for e in materials.values(self.restitution)):
+            yield "restitution"
         for k, wall in enumerate([*self.walls.walls, *self.walls.obstacles]):
             if not known(wall):
                 yield f"walls[{k}], a {type(wall).__name__}"
@@ -186,8 +212,9 @@ class Spheres:
         return len(self.position)
 
     def __repr__(self) -> str:
-        mu = f", mu={self.friction:g}" if self.spins else ""
-        return f"Spheres(N={len(self)}, dimension={self.dimension}, e={self.restitution:g}{mu})"
+        mu = f", mu={materials.text(self.friction)}" if self.spins else ""
+        e = materials.text(self.restitution)
+        return f"Spheres(N={len(self)}, dimension={self.dimension}, e={e}{mu})"
 
     def _repr_html_(self) -> str:
         walls = [*self.walls.walls, *self.walls.obstacles]
@@ -195,8 +222,8 @@ class Spheres:
             "radius": (_span(self.radius_at(self.start)), "m"),
             "mass": (_span(self.mass), "kg"),
             "gravity": (number_text(self.gravity), "m/s^2"),
-            "restitution": (f"{self.restitution:g}", ""),
-            "friction": (f"{self.friction:g}", ""),
+            "restitution": (materials.text(self.restitution), ""),
+            "friction": (materials.text(self.friction), ""),
             "walls": (", ".join(type(w).__name__ for w in walls) or "none", ""),
             "periodic": (", ".join(f"{p:.4g}" if p else "no" for p in self.period), "m"),
         }
@@ -234,6 +261,7 @@ class Spheres:
             "gravity": self.gravity,
             "restitution": self.restitution,
             "friction": self.friction,
+            "material": self.material,
             "spin": self.spin if self.spins else None,
             "inertia": self.given_inertia,
             "periodic": self.period,
@@ -285,30 +313,6 @@ def _gravity(value, d):
             f"gravity is {value!r}; it must be a vector of {d} numbers, such as {example}"
         )
     return found
-
-
-def _restitution(value):
-    try:
-        found = numbers(value, "restitution")
-    except errors.ShapeError:
-        found = np.array(np.nan)
-    if found.shape != () or not 0.0 <= found <= 1.0:
-        raise errors.RestitutionError(
-            f"restitution is {value!r}; it must be one number in [0, 1], for all contacts"
-        )
-    return float(found)
-
-
-def _friction(value):
-    try:
-        found = numbers(value, "friction")
-    except errors.ShapeError:
-        found = np.array(np.nan)
-    if found.shape != () or not 0.0 <= found < np.inf:
-        raise errors.FrictionError(
-            f"friction is {value!r}; it must be one number mu >= 0, for all contacts"
-        )
-    return float(found)
 
 
 def _spin(value, N, d):

@@ -4,6 +4,7 @@ from typing import Any
 
 from carom.dump import arrays_of
 from carom.errors import KindError, ShapeError
+from carom.worlds.spheres import materials
 from carom.worlds.spheres.checks import check_overlap, wide, with_spin
 from carom.worlds.spheres.memory import Memory
 from carom.worlds.spheres.neighbours import PairList
@@ -75,7 +76,7 @@ class Moved:
             "the radii": pile.radius_at(t0),
             "the walls": [*pile.walls.at(t0), *pile.walls.obstacles_at(t0)],
             "gravity": pile.gravity,
-            "the restitution": [pile.restitution],
+            "the restitution": materials.listed(pile.restitution),
             "the period": pile.period,
             "the tolerance": [pile.tolerance, pile.iterations],
             "what is a function": sorted(pile.functions()),
@@ -84,8 +85,10 @@ class Moved:
             surfaces = pile.walls.surfaces_at(t0, self.dt)
             driven = pile.walls.obstacles_surface_at(t0, self.dt)
             parts |= {
-                "the friction": [pile.friction],
+                "the friction": materials.listed(pile.friction),
                 "the spins": [pile.spin, pile.inertia],
                 "the surfaces of walls": [*surfaces, *driven],
             }
+        if pile.material is not None or any(isinstance(x, dict) for x in pile.coefficients):
+            parts["the materials"] = materials.names(pile)
         return parts

@@ -61,7 +61,7 @@ class Observer:
     def _off(self, residual) -> bool:
         """Whether what was solved is off by more than the tolerance."""
         pile = self.world.pile
-        return bool(pile.friction > 0.0 and residual > pile.tolerance)
+        return bool(pile.rubs and residual > pile.tolerance)
 
     def verdict(self) -> Any:
         """The status of a run that reached its end."""

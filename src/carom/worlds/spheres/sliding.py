@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from carom.worlds.spheres import wedged
+from carom.worlds.spheres import mixed, wedged
 
 _LOOSE = 1e-3  # the tolerance of a step that is not solved to its own, before a run stops, and
 _LOOSELY = 0.1  # what velocities may be off by then, of the change that contacts make
@@ -22,7 +22,7 @@ class Coulomb:
     """The law of spheres with friction: |lam_t| <= mu lam_n, the tangential part a vector."""
 
     e: np.ndarray  # (p,)
-    mu: float
+    mu: Any  # a number, or (p,)
     size = 4
     joints = 0
 
@@ -37,7 +37,8 @@ class Coulomb:
 class Sliding:
     """The tangential side of p contacts."""
 
-    mu: float
+    mu: Any  # a number, or (p,)
+    rubs: bool  # whether a contact of the pile may have friction
     spare: float  # [m] a gap so small is closed, see ``ahead``
     spheres: int  # N: bodies from here on are driven
     arm: np.ndarray  # (p, 2) [m], from the centres of i and j to the contact; 0 for a wall
@@ -45,7 +46,8 @@ class Sliding:
 
     def chosen(self, active) -> "Sliding":
         """The contacts where ``active`` is True."""
-        return replace(self, arm=self.arm[active])
+        mu = self.mu if isinstance(self.mu, float) else self.mu[active]
+        return replace(self, mu=mu, arm=self.arm[active])
 
     def ahead(self, gap, dt: float) -> np.ndarray:
         """(p,) the normal b that keeps gaps open at the end of a step, to within ``spare``.
@@ -83,16 +85,19 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
 
     rows = contacts if active is None else contacts.chosen(active)
     b = b.copy() if active is None else b[active]
-    lam, c = _into_cone(rows), rows
+    lam, c, mu = _into_cone(rows), rows, common(rows.sliding.mu)
     problem = (
-        *(c.start, c.i, c.j, c.normal, c.sliding.arm, b, c.sliding.mu, world.inverse),
+        *(c.start, c.i, c.j, c.normal, c.sliding.arm, b, mu, world.inverse),
         *(spread(target, contacts.bodies), lam, most, world._relative()),
     )
     limit = world.pile.iterations
-    u, left, done = sliding.accelerated_gauss_seidel(*problem, limit)
+    if isinstance(mu, float):
+        u, left, done = sliding.accelerated_gauss_seidel(*problem, limit)
+    else:
+        u, left, done = mixed.solved(problem, world.dimension == 2, limit)
     good = left <= 1.0
-    if 1.0 < left < np.inf and done < limit:
-        still = rows.rate[:, 0] if active is not None and world.pile.restitution > 0.0 else None
+    if isinstance(mu, float) and 1.0 < left < np.inf and done < limit:
+        still = rows.rate[:, 0] if active is not None and world.pile.bounces else None
         loose = most * max(1.0, _LOOSE / world.pile.tolerance), _LOOSELY
         more, good = wedged.solved(problem, still, world.dimension == 2, limit - done, loose)
         u, left = sliding.measured(*problem)
@@ -102,6 +107,13 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
         full[active] = lam
         lam = full
     return u[: world.N], lam, left, int(done), good
+
+
+def common(mu) -> Any:
+    """The number, where mu (p,) is the same for all contacts."""
+    if isinstance(mu, float) or (len(mu) and np.any(mu != mu[0])):
+        return mu
+    return float(mu[0]) if len(mu) else 0.0
 
 
 def kept(found, target):

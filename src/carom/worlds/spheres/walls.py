@@ -120,6 +120,7 @@ class Plane:
     normal: Any  # (d,), or a function of t
     velocity: Any = None  # (d,) [m/s] of the surface at ``point``
     spin: Any = None  # (3,), in two dimensions a number [rad/s], of the surface about ``point``
+    material: str | None = None  # its name, for coefficients by pairs (materials.py)
 
     def pieces(self, t: float) -> list:
         """What the kernels need."""
@@ -133,6 +134,7 @@ class Box:
     low: Any  # (d,) [m]
     high: Any  # (d,) [m]
     velocity: Any = None  # (d,) [m/s] of all its faces
+    material: str | None = None  # its name, for coefficients by pairs (materials.py)
 
     def pieces(self, t: float) -> list:
         """Planes; axis by axis, first the low one."""
@@ -158,6 +160,7 @@ class Cylinder:
     radius: Any  # [m], or a function of t
     velocity: Any = None  # (d,) [m/s] of the surface, as of ``point``
     spin: Any = None  # (3,), in two dimensions a number [rad/s], of the surface about ``point``
+    material: str | None = None  # its name, for coefficients by pairs (materials.py)
 
     def pieces(self, t: float) -> list:
         """What the kernels need."""
@@ -173,6 +176,7 @@ class Shell:
     radius: Any  # [m], or a function of t
     velocity: Any = None  # (d,) [m/s] of the surface, as of ``center``
     spin: Any = None  # (3,), in two dimensions a number [rad/s], of the surface about ``center``
+    material: str | None = None  # its name, for coefficients by pairs (materials.py)
 
     def pieces(self, t: float) -> list:
         """What the kernels need."""
@@ -192,6 +196,7 @@ class Panel:
     other_edge: Any = (0.0, 0.0)  # (d,) [m]
     velocity: Any = None  # (d,) [m/s] of the surface, as of its middle
     spin: Any = None  # (3,), in two dimensions a number [rad/s], of the surface about its middle
+    material: str | None = None  # its name, for coefficients by pairs (materials.py)
 
     def pieces(self, t: float) -> list:
         """What the kernels need."""
@@ -211,6 +216,7 @@ class Obstacles:
     radius: Any  # () or (K,) [m], or a function of t
     velocity: Any = None  # (d,) or (K, d) [m/s] of their surfaces, as of their centres
     spin: Any = None  # (3,) or (K, 3), in two dimensions a number [rad/s]
+    material: str | None = None  # its name, for coefficients by pairs (materials.py)
 
     def at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
         """Positions (K, 3) and radii (K,) at time t."""

@@ -11,6 +11,7 @@ from carom.worlds.spheres import sliding
 from carom.worlds.spheres.answers import Metric, Nearest, Projection, Solved
 from carom.worlds.spheres.contacts import Contacts
 from carom.worlds.spheres.implicit import held_back, stiffness
+from carom.worlds.spheres.materials import Materials, most
 from carom.worlds.spheres.memory import Memory
 from carom.worlds.spheres.moved import Moved
 from carom.worlds.spheres.neighbours import Cell, PairList, margins, within_period
@@ -42,7 +43,7 @@ class World(Moved):
         self.pile, self.dt = pile, dt
         self.N, self.dimension = pile.position.shape
         self.cell = Cell(np.zeros(3), np.pad(pile.period, (0, 3 - self.dimension)), self.dimension)
-        self._metric = Metric(pile)
+        self._metric, self.materials = Metric(pile), Materials(pile)
         self._inverse_mass = np.zeros(self.N + len(pile.walls.obstacles_at(pile.start)[0]) + 1)
         self._inverse_mass[: self.N] = 1.0 / pile.mass
         self._walls = (self.N, len(pile.walls.at(pile.start)[0]), *[4] * pile.spins)
@@ -74,12 +75,8 @@ class World(Moved):
         return self.pile.force is not None
 
     def common_restitution(self):
-        """e."""
-        return self.pile.restitution
-
-    def restitutions(self, count):
-        """e, one per gap (p,)."""
-        return np.full(count, self.pile.restitution)
+        """e; of several the largest."""
+        return most(self.pile.restitution)
 
     def contacts(self, t, q, memory=None) -> Contacts:
         """The gaps that are closed at (t, q): to rounding, or to the tolerance if they pushed.
@@ -96,7 +93,7 @@ class World(Moved):
     def project(self, metric, target, contacts, b, active=None) -> Projection:
         """Project ``target`` onto {x : grad gap . x + b >= 0}, active rows only."""
         allowed = self._length() / self.dt
-        if self.pile.restitution > 0.0 and (speed := _fastest(target)) > 0.0:
+        if self.pile.bounces and (speed := _fastest(target)) > 0.0:
             allowed = min(allowed, self.pile.tolerance * speed)  # a bounce is not a distance
         target = self._pulled(target, 1.0)
         found = self._obeyed(target, contacts, b, active, allowed)
@@ -191,7 +188,7 @@ class World(Moved):
                 contacts.gap += np.maximum(-self._gaps(contacts, *since), 0.0)
             return contacts
 
-        given, W = W, self._pulled(W, self.dt / (1.0 + self.pile.restitution))
+        given, W = W, self._pulled(W, self.dt / (1.0 + self.common_restitution()))
         shift, turns, residual, status = np.zeros_like(W), 0, 0.0, Status.ok
         reach = np.full(self.N, _SLACK_RADII * self.pile.smallest)
         # a correction is no impulse: nothing is guessed, and the guess of velocities goes on
@@ -386,7 +383,7 @@ class World(Moved):
         """The velocity nearest to ``target`` that obeys the law of the contacts, b (p, m)."""
         if contacts.sliding is None:
             return self._project(target, contacts, b[:, 0], active, most)
-        if self.pile.friction == 0.0:
+        if not self.pile.rubs:
             return sliding.kept(
                 self._project(target[:, :3], contacts, b[:, 0], active, most), target
             )
@@ -461,8 +458,9 @@ class World(Moved):
         slides = None
         if self.pile.spins:
             slides = sliding.Sliding(
-                self.pile.friction,
-                0.5 * self._length() if self.pile.friction > 0.0 else 0.0,
+                self.materials.friction(i, j, source),
+                self.pile.rubs,
+                0.5 * self._length() if self.pile.rubs else 0.0,
                 self.N,
                 np.append(r, 0.0)[np.stack([i, j], axis=1)],
                 lambda c: sliding.surface_velocity(self, c, t, x),
@@ -477,7 +475,7 @@ class World(Moved):
             len(x) + 1,
             memory.guess(i, source),
             np.append(rounding, 0.0)[i] + np.append(rounding, 0.0)[j],
-            self.pile.restitution,
+            self.materials.restitution(i, j, source),
             lambda c: self._rate(c, t, x),
             memory,
             slides,
@@ -508,7 +506,7 @@ class World(Moved):
         wider = np.maximum(reach, _lengths(moved))
         if not pairs.covers(x, r, wider):
             return True
-        spare = 0.5 * self._length() if self.pile.friction > 0.0 else 0.0
+        spare = 0.5 * self._length() if self.pile.rubs else 0.0
         period, inverse = self.cell.period, self.cell.inverse
         lists = (pairs.first, pairs.second, self.N, period, inverse, *self.pile.walls.at(t))
         return bool(rows.closed_beyond(x, r, reach, wider, whole, moved, spare, *lists) > 0)

@@ -1,5 +1,6 @@
 """Gaps and joints linearised at one time and position."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -52,6 +53,7 @@ class Contacts(eqx.Module):
     known: Array  # (p,) bool; an open gap without a gradient here (1 - |q| at 0) has a row of zeros
     rounding: Array  # (p,) what g_i may be off by
     law: Law
+    of_speed: Callable | None = None  # e of speeds (p,), where it depends on them
 
     def velocity(self, v: Array) -> Array:
         """(p, m) the relative velocity: of opening, negative means approaching, and of sliding."""
@@ -81,7 +83,17 @@ class Contacts(eqx.Module):
     def bounced(self, before: Array, dt: Array) -> Array:
         """b (p, m) of the impact law; what a joint has drifted apart is made good in a step."""
         apart = jnp.where(self.law.bilateral(), self.gap / dt, 0.0)
-        return self.law.shift(self.rate, before).at[:, 0].add(apart)
+        law = self.law
+        if self.of_speed is not None:
+            law = eqx.tree_at(lambda law: law.e, law, self.restitution(before))
+        return law.shift(self.rate, before).at[:, 0].add(apart)
+
+    def restitution(self, before: Array) -> Array:
+        """(p,) e of an impact with the relative velocities ``before`` (p, m)."""
+        if self.of_speed is None:
+            return self.law.e
+        speed = jnp.maximum(-before[:, 0], 0.0)
+        return jnp.where(self.law.bilateral(), 0.0, self.of_speed(speed))
 
     def kept(self, lam: Array) -> Any:
         """What the next step starts from, after the impulses lam (p, m)."""
