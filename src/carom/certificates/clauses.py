@@ -47,9 +47,10 @@ def _sign(m):
 
 
 def _complementarity(m):
-    """A gap that pushes is within a step of being closed."""
+    """A gap that pushes is within a step of being closed, at the speed that the push tells."""
     open_by = np.where(m.pushes, np.minimum(*ends(m.at.gap)), 0.0)
-    speed = np.maximum(*ends(np.abs(m.at.w)))
+    told = np.abs(m.lam[1:]) * m.at.inverse_mass[1:]
+    speed = np.maximum(np.maximum(*ends(np.abs(m.at.w))), told)
     bound = MARGIN * m.H[:, None] * (speed + m.dw) + m.small_gap[1:]
     return open_by, bound, m.t[1:]
 
@@ -187,7 +188,12 @@ CLAUSES = [
         "lam_i >= 0",
         "rounding; 2 (w + dw) / (grad g . M^-1 grad g) where walls yield",
     ),
-    Row(_complementarity, "complementarity", "lam_i > 0 only if g_i = 0", "2 h (|w| + dw)"),
+    Row(
+        _complementarity,
+        "complementarity",
+        "lam_i > 0 only if g_i = 0",
+        "2 h (max(|w|, lam / m) + dw)",
+    ),
     Row(_momentum, "momentum", "M Dv = h f + grad g lam, each step", "2 b"),
     Row(_momentum_run, "momentum, run", "M Dv = h f + grad g lam, summed", "2 |sum of b|"),
     Row(_kinematics, "kinematics", "Dq = h v, each step", "2 s"),
