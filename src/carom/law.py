@@ -9,9 +9,11 @@ first, and a closed convex cone K for the impulse, with its dual K* for the velo
 or, for a law that is no projection (Coulomb's), the same with a b that depends on x*.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -19,7 +21,7 @@ from carom.projection.cones import onto_cone
 from carom.projection.coulomb import coulomb
 from carom.projection.exact import Projection, project
 from carom.projection.joints import free_of_joints
-from carom.projection.metric import Metric
+from carom.projection.metric import Metric, product
 from carom.status import Status, failing, first_failure
 
 
@@ -86,8 +88,19 @@ class Restitution(Law):
         return jnp.where(self.bilateral()[:, None], lam, jnp.maximum(lam, 0.0))
 
     def project(self, metric, target, rows, b, active):
-        found = project_both(target, rows[:, 0], b[:, 0], metric, active, self.joints)
-        return with_multipliers(found, found.multipliers[:, None])
+        def pushed():
+            found = project_both(target, rows[:, 0], b[:, 0], metric, active, self.joints)
+            return with_multipliers(found, found.multipliers[:, None])
+
+        return pushed() if self.joints else unless_free(target, rows, b, active, pushed)
+
+
+def unless_free(target: Array, rows: Array, b: Array, active, pushed: Callable) -> Projection:
+    """``pushed()``, or the target itself where no contact that can only push has to."""
+    opens = product(rows[:, 0], target) + b[:, 0] >= 0.0  # False where it is not finite
+    opens = opens if active is None else opens | ~active
+    free = Projection(target, jnp.zeros_like(b), jnp.zeros(()), jnp.array(0), Status.ok)
+    return jax.lax.cond(jnp.all(opens), lambda: free, pushed)
 
 
 def project_both(target, G, b, metric, active, joints: int) -> Projection:
@@ -174,4 +187,8 @@ class Coulomb(Law):
 
     def project(self, metric, target, rows, b, active):
         active = jnp.ones(self.mu.shape, bool) if active is None else active
-        return coulomb(metric, target, rows, b, self.mu, active, self.joints)
+
+        def pushed():
+            return coulomb(metric, target, rows, b, self.mu, active, self.joints)
+
+        return pushed() if self.joints else unless_free(target, rows, b, active, pushed)
