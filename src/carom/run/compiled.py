@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from carom.dump import dumped, restored
 from carom.errors import KindError
@@ -262,7 +261,7 @@ class Compiled:
             count = len(rows)
         else:
             self.carry, rows = advance_each_compiled(
-                self.run, self.carry, self.shape, jnp.asarray(count), self.capacity
+                self.run, self.carry, self.shape, np.asarray(count), self.capacity
             )
             if reached == 0 and self.scheme.pushes_at_start:
                 rows = self.begun.leading(rows)
@@ -278,7 +277,7 @@ class Compiled:
         parts = []
         while True:
             self.carry, rows, used = advance_listed_compiled(
-                self.run, self.carry, self.shape, jnp.asarray(until), self.capacity
+                self.run, self.carry, self.shape, np.asarray(until), self.capacity
             )
             parts.append(np.asarray(rows)[: int(used)])
             if int(self.carry.step) >= until or not is_ok(self.carry.status):
@@ -312,9 +311,9 @@ class Compiled:
             self.shape,
             _padded(strides, self.capacity),
             into,
-            jnp.asarray(len(strides)),
+            np.asarray(len(strides)),
             self.capacity,
-            jnp.asarray(count),
+            np.asarray(count),
         )
         rows = np.asarray(rows)[:count]
         good = self._marks_up_to(min(self.step, int(ahead[count - 1])) if count else -1)
@@ -385,8 +384,10 @@ def _capacity(width: int, records: int) -> int:
     return min(full, 1024) if records <= 1024 else full
 
 
-def _padded(values: np.ndarray, capacity: int) -> Array:
-    return jnp.asarray(np.pad(values, (0, capacity - len(values))))
+def _padded(values: np.ndarray, capacity: int) -> np.ndarray:
+    padded = np.zeros(capacity, values.dtype)
+    padded[: len(values)] = values
+    return padded
 
 
 def _begun(run, t0, given, before) -> Any:

@@ -164,9 +164,9 @@ def solve(
     run = Run(
         world.for_batch() if batched and scheme.lockstep else world,
         scheme.over(steps * dt),
-        jnp.asarray(t0, float),
-        jnp.asarray(dt, float),
-        jnp.asarray(first, int),
+        np.asarray(t0, float),  # of NumPy: JAX takes as long to make one as for many steps
+        np.asarray(dt, float),
+        np.asarray(first, int),
     )
     if traced:
         check_untraced(start)

@@ -23,6 +23,14 @@ def check_finite(**values: Array) -> None:
             raise NonFiniteError(f"{name} is {value}; it must be finite")
 
 
+def as_floats(given) -> Any:
+    """An array of what a user gives: of NumPy, which is made in no time, if nothing is traced."""
+    try:
+        return np.asarray(given, float)
+    except (TypeError, ValueError):
+        return jnp.asarray(given, float)
+
+
 class JaxWorld:
     """Defaults: q and v are vectors, nothing is remembered, and the world is as it is given."""
 
@@ -48,7 +56,7 @@ class JaxWorld:
             raise ShapeError(
                 f"a {type(self).__name__} needs its initial state: solve(..., q0=[...], v0=[...])"
             )
-        q, v = jnp.asarray(q0, float), jnp.asarray(v0, float)
+        q, v = as_floats(q0), as_floats(v0)
         for name, value in (("q0", q), ("v0", v)):
             if value.ndim != 1 or not value.size:
                 raise ShapeError(

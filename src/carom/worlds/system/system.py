@@ -22,7 +22,7 @@ from carom.status import Status, failing, first_failure
 from carom.worlds.system.apart import with_force_apart
 from carom.worlds.system.checks import check_laws, check_restitution, check_shapes, check_slip
 from carom.worlds.system.contacts import Contacts, Normals
-from carom.worlds.world import JaxWorld, check_finite
+from carom.worlds.world import JaxWorld, as_floats, check_finite
 
 _ROUNDING = 4.0 * float(np.finfo(float).eps)  # of the terms of a gap: one so small is closed
 
@@ -131,7 +131,7 @@ class System(JaxWorld, Shown, eqx.Module):
         """q0 and v0 as float arrays of one shape (d,)."""
         if q0 is None or v0 is None:
             return super().initial(q0, v0)  # which refuses it
-        q, v = jnp.asarray(q0, float), jnp.asarray(v0, float)
+        q, v = as_floats(q0), as_floats(v0)
         if q.ndim != 1 or v.shape != q.shape or q.shape[0] == 0:
             raise ShapeError(
                 f"q0 has shape {q.shape} and v0 {v.shape}; both must be (d,). For many initial "
