@@ -28,9 +28,9 @@ class Run(eqx.Module):
 
     system: Any  # a world of JAX arrays
     scheme: Scheme
-    t0: Array  # ()
-    dt: Array  # ()
-    first: Array | int = 0  # () int, steps since t0 where it starts: a run that goes on
+    t0: Any  # () array
+    dt: Any  # () array
+    first: Any = 0  # () int, steps since t0 where it starts: a run that goes on
 
     def time(self, steps: Array) -> Array:
         """Of so many steps of this run, t0 + (first + steps) dt: not a sum of dt, which drifts."""
