@@ -28,6 +28,14 @@ def test_the_whole_truth_table(title):
     assert not truth_table.wrong(rows), "\n".join(map(str, truth_table.wrong(rows)))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.PaoliSchatzman()])
+def test_forces_shorter_than_a_step_are_too_coarse_and_not_wrong(scheme):
+    p = carom.models.nonunique()
+    sol = carom.solve(p.system, scheme, p.q0, p.v0, t0=p.t0, t1=p.t1, dt=p.t1 / 200)
+    assert certify(sol).verdict is Verdict.COARSE
+
+
 def ball(e):
     return carom.System(force=lambda t, q, v: jnp.array([-9.81]), gap=lambda t, q: q, restitution=e)
 

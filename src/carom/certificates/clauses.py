@@ -30,7 +30,7 @@ def _between(m):
     w = m.estimate.windows
     bound = _NOTHING * m.gap_size + MARGIN * m.small_gap[w.first]
     if not m.options.located:
-        bound = bound + MARGIN * m.H[w.first, None] * m.dw[w.first]
+        bound = bound + MARGIN * m.H[w.first, None] * (m.dw + m.inside_w)[w.first]
     return passed(m), bound, m.t[w.last]
 
 
@@ -67,7 +67,7 @@ def _momentum_run(m):
     quiet = m.quiet[:, None]
     shifts = [*np.moveaxis(m.over.moved_force, 1, 0), m.over.moved_mass[:, 1]]
     bound = sum(_shifted(np.where(quiet, x, 0.0), m.norm.momentum) for x in shifts)
-    loud = np.cumsum(np.where(m.quiet, 0.0, m.balance))
+    loud = np.cumsum(np.where(m.quiet, m.inside, m.balance))
     found = m.norm.momentum(np.cumsum(m.residual, axis=0))
     unsure = np.cumsum(m.unsure) * m.fastest
     return found, MARGIN * (bound + loud + m.small_v_run) + unsure, m.t[1:]
@@ -149,9 +149,9 @@ def _energy_bound(m):
     shifts += [np.sum(mean_v * m.over.moved_mass[:, 1], axis=1)]
     shifts += [m.h * np.sum(m.over.force * dv, axis=1)]
     quiet = sum(_shifted(np.where(m.quiet, x, 0.0), np.abs) for x in shifts)
-    loud = np.maximum(*ends(m.norm.velocity(m.v))) * m.balance
-    loud += m.norm.momentum(m.over.force) * m.stray
-    return quiet + np.cumsum(np.where(m.quiet, 0.0, loud))
+    fastest = np.maximum(*ends(m.norm.velocity(m.v)))
+    loud = fastest * m.balance + m.norm.momentum(m.over.force) * m.stray
+    return quiet + np.cumsum(np.where(m.quiet, fastest * m.inside, loud))
 
 
 def _variation(m):

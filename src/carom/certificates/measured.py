@@ -419,20 +419,38 @@ class Measured:
     @cached_property
     def balance(self):
         """(m,) b: what the momentum balance of a step may be off by, in the norm of momenta."""
+        return self._at_ends + self.inside
+
+    @cached_property
+    def _at_ends(self):
+        """(m,) b, if the force in a step is as it is between its ends."""
         force = np.sum(widest(self.norm.momentum(self.over.moved_force)), axis=1)
         mass = np.max(self.norm.momentum(self.over.moved_mass), axis=1)
         normal = np.max(self.norm.momentum(self.over.moved_normal), axis=1)
         staggered = self.first * self.h * self.norm.momentum(self.over.force)
-        found = force + mass + normal + staggered
-        # a push that the ends do not account for may answer a force in between
-        lacks = np.any(self.pushes, axis=1) * (self.norm.momentum(self.residual) - found)
+        return force + mass + normal + staggered
+
+    @cached_property
+    def inside(self):
+        """(m,) what a force may do in a step that its ends do not tell, in the norm of momenta.
+
+        Looked for where the balance lacks most: a push that answers it, or a motion without it.
+        """
+        found = np.zeros(len(self.h))
+        lacks = self.norm.momentum(self.residual) - self._at_ends
         worst = np.argsort(lacks)[::-1][:_AGAIN]
         if len(worst := worst[lacks[worst] > self.small_v[worst]]):
             k = worst[:, None] + np.arange(2)
             arrays = (self.t[k], self.q[k], self.v[k])
             inside = in_chunks(_insides, self.system, arrays, (_AGAIN, _AGAIN))
-            found[worst] += self.norm.momentum(inside.off)
+            found[worst] = self.norm.momentum(inside.off)
         return found
+
+    @cached_property
+    def inside_w(self):
+        """(m, p) the same in the normal velocities, neighbours included."""
+        scale = np.sqrt(np.maximum(*ends(self.at.inverse_mass)))
+        return widest(self.ended(self.fine.inside))[:, None] * scale
 
     @cached_property
     def law(self):
@@ -454,12 +472,12 @@ class Measured:
 
     @cached_property
     def law_bound(self):
-        """(m, p) the change of w in two steps of free motion.
+        """(m, p) the change of w in two steps of free motion, short forces included.
 
         Contacts with walls that yield are shorter than a step, so that several may follow each
         other in it: what the others do to w comes on top.
         """
-        bound = 2.0 * self.dw + self.small_w
+        bound = 2.0 * (self.dw + self.inside_w) + self.small_w
         if self.resolution is not None:
             follow = self.h[:, None] > 2.0 * self.resolution
             bound = bound + np.where(follow, self.at.coupled[1:], 0.0)
