@@ -86,6 +86,10 @@ class Contacts(Protocol):
         """b (p, m) of the impact law."""
         ...
 
+    def struck(self, before: Any) -> Any:
+        """The same without what joints have drifted apart."""
+        ...
+
     def restitution(self, before: Any) -> Any:
         """(p,) e of an impact with the relative velocities ``before`` (p, m)."""
         ...

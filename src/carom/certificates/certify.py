@@ -207,7 +207,8 @@ def _certificate(system, arrays, q0, v0, options) -> Certificate:
         if options.resolution is not None:
             kept = _kept(system, options.resolution, len(arrays[0]) - began, *arrays)
     measured = Measured(system, arrays, options, kept)
-    rows = [r for r in clauses_for(system) if r.name != "passivity" or len(set(measured.e)) <= 1]
+    one = len(set(measured.e)) <= 1 and not callable(system.restitution)
+    rows = [r for r in clauses_for(system) if r.name != "passivity" or one]
     with np.errstate(over="ignore", invalid="ignore"):  # its own motion may explode, if stiff
         clauses = tuple(_clause(row, measured) for row in rows)
         if options.sparse_dt is not None:

@@ -133,7 +133,7 @@ def _energy(m):
     mean_v = (m.v[1:] + m.v[:-1]) / 2
     own = np.sum(mean_v * m.residual, axis=1) - np.sum(m.over.force * m.strayed, axis=1)
     gained[flight] = own[flight]
-    loss = np.sum((m.e - 1) / 2 * m.before * m.lam[1:], axis=1)
+    loss = np.sum((m.e_of(m.before) - 1) / 2 * m.before * m.lam[1:], axis=1)
     found = np.abs(np.cumsum(m.summed(gained) + loss))
     found[np.any(m.split, axis=1)] = 0.0  # in the middle of an impact
     law = np.cumsum(np.sum(m.lam[1:] * m.law_bound, axis=1) * ~m.quiet)

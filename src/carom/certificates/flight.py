@@ -184,9 +184,10 @@ def _jump(system, t, x, held):
         return rough.jump(system, t, x, held)
     q, v = jnp.split(x, 2)
     metric, contacts = system.metric(q), system.normals(t, q)
-    e = _padded(system.restitutions(len(held)), contacts, 0.0)
+    w, p = contacts.velocity(v), len(held)
+    e = _padded(system.restitutions(p, w[:p]), contacts, 0.0)
     held = _padded(held, contacts, True)
-    lam = _solved(metric, contacts.rows, held, -(1 + e) * contacts.velocity(v))
+    lam = _solved(metric, contacts.rows, held, -(1 + e) * w)
     return jnp.concatenate([q, v + metric.lift(metric.whiten(contacts.rows).T @ lam)])
 
 

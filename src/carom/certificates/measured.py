@@ -15,6 +15,7 @@ MARGIN = 2.0
 _STILL = 1e-6  # of |q| and |a| T^2: a motion that is smaller is rest
 _INSIDE = np.arange(1, 512) / 512  # parts of a step at which the force is looked at again
 _AGAIN = 64  # steps, at most
+_SPEEDS = 257  # at which a restitution that depends on speed is looked at
 _CHUNK = (1024, 8192)  # records evaluated by one call: two sizes, so two compilations at most
 
 
@@ -227,10 +228,23 @@ class Measured:
         t, q, v, lam, beside = arrays if kept is None else _at_kept(kept, *arrays)
         self.t, self.q, self.v, self.lam, self.beside = t, q, v, lam, beside
         self.at = in_chunks(records, system, (t, q, v, lam, beside))
-        self.e = np.asarray(system.restitutions(lam.shape[1]))
+        self.e = self._most_kept()
         self.norm = _Norm(system, q)
         acts = np.abs(lam) if system.glue else lam  # what is glued may pull
         self.pushes = acts[1:] > self.tolerance * np.max(acts, initial=0.0)  # (m, p)
+
+    def e_of(self, w):
+        """(..., p) restitution of impacts with the normal velocities w."""
+        return np.asarray(self.system.restitutions(self.lam.shape[1], w))
+
+    def _most_kept(self):
+        """(p,) e; where it is a function of speed, the most of a change of speed that it keeps."""
+        if not callable(self.system.restitution):
+            return self.e_of(None)
+        fastest = np.max(np.abs(self.at.w), axis=0, initial=0.0)
+        w = -np.linspace(0.0, 1.0, _SPEEDS)[:, None] * fastest
+        slope = np.gradient(self.e_of(w) * w, axis=0) * (_SPEEDS - 1) / np.maximum(fastest, 1e-300)
+        return np.maximum(np.max(np.abs(slope), axis=0), np.max(self.e_of(w), axis=0))
 
     def summed(self, x):
         """Over each step, what is given for each of the steps it is made of."""
@@ -457,12 +471,15 @@ class Measured:
         """(m, p) |w+ + e w-| over the step, or over two steps with it where that is less."""
         w, k, last = self.at.w, np.arange(len(self.h)), len(self.t) - 1
         windows = [(k, k + 1), (k, np.minimum(k + 2, last)), (np.maximum(k - 1, 0), k + 1)]
-        return np.min([np.abs(w[b] + self.e * w[a]) for a, b in windows], axis=0)
+        return np.min([np.abs(w[b] + self.e_of(w[a]) * w[a]) for a, b in windows], axis=0)
 
     @cached_property
     def split(self):
         """(m, p) bool: an impact that this step begins and the next one ends."""
-        alone = np.abs(self.at.w[1:] + self.e * self.at.w[:-1]) <= MARGIN * self.law_bound
+        alone = (
+            np.abs(self.at.w[1:] + self.e_of(self.at.w[:-1]) * self.at.w[:-1])
+            <= MARGIN * self.law_bound
+        )
         return self.pushes & ~alone & later(self.pushes, True)
 
     @cached_property

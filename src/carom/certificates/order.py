@@ -90,10 +90,10 @@ def _difference(m, w, a, b, W):
         small = np.where(rests, np.maximum(small, m.H[k] * m.dw[k]), small)
     run = np.zeros(len(gap))
     for held in w.held[a:b]:
-        run += _struck(W, speed + W @ run, m.e, held)
+        run += _struck(W, speed + W @ run, m.e_of, held)
     length, step = m.t[w.last[b - 1]] - m.t[k], m.H[k]
     ends = (length, length - step, length + step)
-    differ = (run - _in_turn(W, gap, speed, m.e, small, end) for end in ends)
+    differ = (run - _in_turn(W, gap, speed, m.e_of, small, end) for end in ends)
     return min(differ, key=lambda x: x @ W @ x)
 
 
@@ -115,8 +115,8 @@ def _in_turn(W, gap, speed, e, small, end):
 
 
 def _struck(W, w, e, closed):
-    """(2)"""
-    lam, b = np.zeros(len(w)), (1.0 + e) * w
+    """(2), with e (p,) or a function of w."""
+    lam, b = np.zeros(len(w)), (1.0 + (e(w) if callable(e) else e)) * w
     rows = np.flatnonzero(closed & (np.diagonal(W) > 0.0))
     for _ in range(_SWEEPS):
         before = lam.copy()

@@ -99,6 +99,6 @@ def jump(system, t, x, held):
     q, v = jnp.split(x, 2)
     p, rows = len(held), _stacked(system, t, q)
     w = rows.rows[:p] @ v + rows.rate[:p]
-    shift = jnp.zeros_like(rows.rate).at[:p].set(system.restitutions(p) * w)
+    shift = jnp.zeros_like(rows.rate).at[:p].set(system.restitutions(p, w) * w)
     v1 = _moved(system, t, q, system.metric(q), v, rows, rows, held, shift)
     return jnp.concatenate([q, v1])

@@ -448,7 +448,9 @@ def _impact_lines(sol):
     lines = [f"  impacts                 {len(impacts)}"]
     if sol.system is None or not len(impacts):
         return lines
-    e = np.asarray(sol.system.restitutions(sol.gap.shape[1]))[impacts.constraint]
+    p, before, which = sol.gap.shape[1], impacts.velocity_before, impacts.constraint
+    e = np.asarray(sol.system.restitutions(p, np.repeat(before[:, None], p, axis=1)))
+    e = np.broadcast_to(e, (len(which), p))[np.arange(len(which)), which]
     fault = np.abs(impacts.velocity_after + e * impacts.velocity_before)
     fastest = np.max(np.abs(impacts.velocity_before))
     if fastest == 0.0:  # contacts that began at rest

@@ -69,7 +69,9 @@ def tracing(system, scheme, t0: float, q0: Array, v0: Array) -> tuple[bool, bool
         return False, False
 
     def functions(t, q, v):
-        return system.forces(t, q, v), system.gaps(t, q), system.metric(q).apply(v)
+        contacts = system.contacts(t, q)
+        law = contacts.rate, contacts.restitution(contacts.velocity(v))
+        return system.forces(t, q, v), system.gaps(t, q), system.metric(q).apply(v), law
 
     # jnp.zeros is traced under jit, where nothing else may be; under vmap or a derivative the
     # values that the functions close over are.

@@ -374,7 +374,7 @@ class EventDriven(Scheme):
 
         # (5): what is left of an accumulation is passed in one go
         w1 = contacts.velocity(v1)
-        e = world.restitutions(w.shape[0])
+        e = world.restitutions(w.shape[0], -jnp.abs(w1))
 
         # beside the contacts that last: a ball may bounce on one that rests
         # v1 may be what is left of blows that cancel

@@ -70,9 +70,9 @@ class Held(eqx.Module):
         """M."""
         return self.world.metric(q)
 
-    def restitutions(self, count):
+    def restitutions(self, count, before=None):
         """(p,)"""
-        return self.world.restitutions(count)
+        return self.world.restitutions(count, before)
 
     def contacts(self, t, q):
         """Gaps and joints with their law, for impacts."""

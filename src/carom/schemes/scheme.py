@@ -131,5 +131,5 @@ def _plain(value) -> Any:
 
 def rebound(world, metric, contacts, v: Array, active: Array) -> Projection:
     """The impact law (carom/law.py), with ``v`` the velocity before it."""
-    b = contacts.law.shift(contacts.rate, contacts.velocity(v))
+    b = contacts.struck(contacts.velocity(v))
     return world.project(metric, v, contacts, b, active)

@@ -342,7 +342,7 @@ def after_event(scheme, world, flow: Sliding, s, y, t, seen, crowd_of: int):
     held_flow = eqx.tree_at(lambda f: f.mode, flow, lasting)
     a = flow.bend(t, q, v1, held_flow.acceleration(t, q, v1))[:p]
     w1 = u1[:p]
-    e = world.restitutions(p)
+    e = world.restitutions(p, -jnp.abs(w1))
     wide = scheme.atol + scheme.rtol * size
     unseen = scheme._rounding(size + jnp.abs(normals.rate[:p] * t))
     left = jnp.maximum(

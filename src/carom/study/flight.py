@@ -69,7 +69,7 @@ def struck(system, t: Array, x: Array, i: Array):
     metric, contacts = system.metric(q), system.normals(t, q)
     row, before = contacts.rows[i], contacts.velocity(v)[i]
     n = metric.whiten(row[None])[0]
-    e = system.restitutions(contacts.gap.shape[0])[i]
+    e = system.restitutions(contacts.gap.shape[0], contacts.velocity(v))[i]
     impulse = -(1.0 + e) * before / jnp.sum(n * n)
     v = v + impulse * metric.lift(n)
     return jnp.concatenate([q, v]), (contacts.gap[i], before, -e * before, impulse)

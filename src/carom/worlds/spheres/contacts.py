@@ -82,6 +82,10 @@ class Contacts:
 
     def bounced(self, before: np.ndarray, dt: float) -> np.ndarray:
         """b (p, m) of the impact law."""
+        return self.struck(before)
+
+    def struck(self, before: np.ndarray) -> np.ndarray:
+        """The same: there are no joints."""
         return self._law(before).shift(self.rate, before)
 
     def kept(self, lam: np.ndarray) -> Any:

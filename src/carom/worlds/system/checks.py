@@ -29,7 +29,7 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
             f"mass has shape {mass}; for q0 of shape {(d,)} it must be {(d,)} or {(d, d)}"
         )
     e, mu = system.restitution, system.friction
-    if e.ndim and e.shape != gap:
+    if not callable(e) and e.ndim and e.shape != gap:
         raise errors.ShapeError(f"restitution has shape {e.shape}, but there are {gap[0]} gaps")
     if mu is not None and mu.ndim and mu.shape != gap:
         raise errors.ShapeError(f"friction has shape {mu.shape}, but there are {gap[0]} gaps")
@@ -45,9 +45,9 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
 def check_restitution(system, scheme) -> None:
     """Refuse one e per gap where a scheme has one e for all."""
     e = system.restitution
-    if e.ndim == 0 or not scheme.one_restitution:
+    if not scheme.one_restitution or (not callable(e) and e.ndim == 0):
         return
-    if isinstance(e, Tracer) or np.any(np.asarray(e) != np.ravel(e)[0]):
+    if callable(e) or isinstance(e, Tracer) or np.any(np.asarray(e) != np.ravel(e)[0]):
         raise errors.RestitutionError(
             f"restitution is {e}, but {type(scheme).__name__} has one e for all gaps: give one "
             "number, or use Moreau or Maury"

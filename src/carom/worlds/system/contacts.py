@@ -44,6 +44,25 @@ class Normals(eqx.Module):
         return _status(metric, self.rows, active, point)
 
 
+class OfSpeed:
+    """A restitution that depends on the speed of an impact; the same if its function is."""
+
+    def __init__(self, function: Callable):
+        self.function = function
+
+    def __call__(self, before: Array) -> Array:
+        """(p,) e of normal velocities (p,); nan, which ends a run, where it is not in [0, 1]."""
+        speed = jnp.maximum(-before, 0.0)
+        e = jnp.broadcast_to(jnp.asarray(self.function(speed), float), speed.shape)
+        return jnp.where((e >= 0.0) & (e <= 1.0), e, jnp.nan)
+
+    def __eq__(self, other):
+        return isinstance(other, OfSpeed) and self.function is other.function
+
+    def __hash__(self):
+        return id(self.function)
+
+
 class Contacts(eqx.Module):
     """With the directions of sliding, and the law: m components a contact, normal first."""
 
@@ -53,7 +72,7 @@ class Contacts(eqx.Module):
     known: Array  # (p,) bool; an open gap without a gradient here (1 - |q| at 0) has a row of zeros
     rounding: Array  # (p,) what g_i may be off by
     law: Law
-    of_speed: Callable | None = None  # e of speeds (p,), where it depends on them
+    of_speed: OfSpeed | None = eqx.field(static=True, default=None)
 
     def velocity(self, v: Array) -> Array:
         """(p, m) the relative velocity: of opening, negative means approaching, and of sliding."""
@@ -83,17 +102,20 @@ class Contacts(eqx.Module):
     def bounced(self, before: Array, dt: Array) -> Array:
         """b (p, m) of the impact law; what a joint has drifted apart is made good in a step."""
         apart = jnp.where(self.law.bilateral(), self.gap / dt, 0.0)
-        law = self.law
-        if self.of_speed is not None:
-            law = eqx.tree_at(lambda law: law.e, law, self.restitution(before))
-        return law.shift(self.rate, before).at[:, 0].add(apart)
+        return self.struck(before).at[:, 0].add(apart)
+
+    def struck(self, before: Array) -> Array:
+        """b (p, m) of the impact law alone."""
+        if self.of_speed is None:
+            return self.law.shift(self.rate, before)
+        law = eqx.tree_at(lambda law: law.e, self.law, self.restitution(before))
+        return law.shift(self.rate, before)
 
     def restitution(self, before: Array) -> Array:
         """(p,) e of an impact with the relative velocities ``before`` (p, m)."""
         if self.of_speed is None:
             return self.law.e
-        speed = jnp.maximum(-before[:, 0], 0.0)
-        return jnp.where(self.law.bilateral(), 0.0, self.of_speed(speed))
+        return jnp.where(self.law.bilateral(), 0.0, self.of_speed(before[:, 0]))
 
     def kept(self, lam: Array) -> Any:
         """What the next step starts from, after the impulses lam (p, m)."""

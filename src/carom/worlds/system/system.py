@@ -21,7 +21,7 @@ from carom.shown import Shown, call_text, function_text, number_text
 from carom.status import Status, failing, first_failure
 from carom.worlds.system.apart import with_force_apart
 from carom.worlds.system.checks import check_laws, check_restitution, check_shapes, check_slip
-from carom.worlds.system.contacts import Contacts, Normals
+from carom.worlds.system.contacts import Contacts, Normals, OfSpeed
 from carom.worlds.world import JaxWorld, as_floats, check_finite
 
 _ROUNDING = 4.0 * float(np.finfo(float).eps)  # of the terms of a gap: one so small is closed
@@ -40,7 +40,8 @@ class System(JaxWorld, Shown, eqx.Module):
         None (identity), (d,), (d, d), or a function of q that returns either of the last two.
         A constant mass may be a scipy.sparse matrix; it stays sparse.
     restitution
-        e in [0, 1], one number or one per gap.
+        e in [0, 1], one number or one per gap; or a function of the speed at which gaps close,
+        ``restitution(speed) -> e``, (p,) of (p,), entry by entry.
     friction
         mu >= 0, one number or one per gap: Coulomb's law along ``slip``.  None: no friction.
     slip
@@ -71,7 +72,7 @@ class System(JaxWorld, Shown, eqx.Module):
     force: Callable
     gap: Callable | None
     mass: Metric | Callable  # a constant mass is factorised once, here
-    restitution: Array  # () or (p,)
+    restitution: Any  # () or (p,), or a function of speed
     friction: Array | None  # () or (p,)
     slip: Callable | None
     joint: Callable | None
@@ -113,7 +114,11 @@ class System(JaxWorld, Shown, eqx.Module):
             force=function_text(self.force),
             gap=function_text(self.gap),
             mass=None if kind == "identity" else mass,
-            restitution=number_text(self.restitution),
+            restitution=(
+                function_text(self.restitution)
+                if callable(self.restitution)
+                else number_text(self.restitution)
+            ),
             friction=None if self.friction is None else number_text(self.friction),
             slip=function_text(self.slip),
             joint=function_text(self.joint),
@@ -240,11 +245,12 @@ class System(JaxWorld, Shown, eqx.Module):
         law = self.law(p, normals.joints, rows.shape[1])
         if memory is not None:
             law = Glue(e=law.e, gamma=memory, joints=law.joints)
-        return Contacts(normals.gap, rate, rows, normals.known, _ROUNDING * size, law)
+        of_speed = OfSpeed(self.restitution) if callable(self.restitution) else None
+        return Contacts(normals.gap, rate, rows, normals.known, _ROUNDING * size, law, of_speed)
 
     def law(self, gaps: int, joints: int, size: int) -> Law:
         """What so many gaps and joints obey."""
-        e = jnp.pad(self.restitutions(gaps), (0, joints))
+        e = jnp.pad(self.restitutions(gaps, jnp.zeros(gaps)), (0, joints))
         if self.friction is None:
             return Restitution(e=e, joints=joints)
         mu = jnp.pad(jnp.broadcast_to(self.friction, (gaps,)), (0, joints))
@@ -273,9 +279,15 @@ class System(JaxWorld, Shown, eqx.Module):
             return kinetic
         return kinetic + jnp.reshape(potential(q), ())
 
-    def restitutions(self, count: int) -> Array:
-        """e, one per gap (p,)."""
-        return jnp.broadcast_to(self.restitution, (count,))
+    def restitutions(self, count: int, before: Array | None = None) -> Array:
+        """e, one per gap (..., p), of impacts with the normal velocities ``before``, likewise.
+
+        They matter where e is a function of speed; without them it is asked for a gap at rest.
+        """
+        if not callable(self.restitution):
+            return jnp.broadcast_to(self.restitution, (count,))
+        before = jnp.zeros(count) if before is None else jnp.asarray(before)
+        return OfSpeed(self.restitution)(before)
 
     def project(self, metric: Metric, target: Array, contacts, b: Array, active=None) -> Projection:
         """Project ``target`` onto the set that the contacts allow, active ones only."""
@@ -405,12 +417,13 @@ def _concrete(x) -> bool:
     return not isinstance(x, Tracer)
 
 
-def _checked_restitution(restitution) -> Array:
-    if callable(restitution) or _is_text(restitution):
-        what = "a function" if callable(restitution) else "text"
+def _checked_restitution(restitution) -> Any:
+    if callable(restitution):
+        return _checked_function(restitution)
+    if _is_text(restitution):
         raise RestitutionError(
-            f"restitution is {restitution!r}, {what}; give a number in [0, 1], or one per gap. One "
-            "that depends on the speed or the time of an impact is not available"
+            f"restitution is {restitution!r}, text; give a number in [0, 1], one per gap, or a "
+            "function of the speed of an impact"
         )
     e = jnp.asarray(restitution, float)
     if e.ndim > 1:
@@ -421,6 +434,29 @@ def _checked_restitution(restitution) -> Array:
             "(0 keeps no normal velocity at an impact, 1 keeps all of it)"
         )
     return e
+
+
+def _checked_function(restitution) -> Callable:
+    """A function of speed, entry by entry, tried at some speeds."""
+    speeds = jnp.array([0.0, 1e-3, 1e-2, 0.1, 1.0])
+    try:
+        e = jnp.asarray(restitution(speeds), float)
+    except Exception as problem:
+        raise RestitutionError(
+            f"restitution is {restitution!r}; it raised {type(problem).__name__} for an array of "
+            f"speeds: {problem}. It takes speeds (p,) and returns e (p,), written with jax.numpy"
+        ) from problem
+    if e.shape not in ((), speeds.shape):
+        raise ShapeError(
+            f"restitution(speed) has shape {e.shape} for {len(speeds)} speeds; it must be "
+            f"{speeds.shape}, entry by entry"
+        )
+    if _concrete(e) and not np.all((np.asarray(e) >= 0.0) & (np.asarray(e) <= 1.0)):
+        raise RestitutionError(
+            f"restitution(speed) is {e} at the speeds {speeds}; it must lie in [0, 1] at every "
+            "speed, 0 included: jnp.clip(..., 0, 1)"
+        )
+    return _hashable(restitution)
 
 
 def _is_text(values) -> bool:
@@ -435,7 +471,7 @@ def _checked_glue(glue, friction, e) -> bool:
         raise KindError(f"glue is {glue!r}; it must be True or False")
     if glue and friction is not None:
         raise FrictionError("glue and friction together have no law here: leave one of them out")
-    if glue and (not _concrete(e) or np.any(np.asarray(e) != 0.0)):
+    if glue and (callable(e) or not _concrete(e) or np.any(np.asarray(e) != 0.0)):
         raise RestitutionError(f"restitution is {e} with glue, which is inelastic: make it 0")
     return bool(glue)
 
