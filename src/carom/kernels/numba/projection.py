@@ -72,6 +72,14 @@ def largest(values):
     return found
 
 
+@njit(cache=True)
+def copy(source, target):
+    """target[:] = source, of which Numba would compile all that may be said of unequal shapes."""
+    for i in range(source.shape[0]):
+        for d in range(source.shape[1]):
+            target[i, d] = source[i, d]
+
+
 @njit(cache=True, fastmath=_FUSED)
 def _sweep_slab(
     begin, end, i_of, j_of, normal, b, inverse_mass, step, beta, allowed, u, lam, before
@@ -122,15 +130,13 @@ def sweep(
     slabs = start.shape[0] - 1
     uphill, over = np.zeros(slabs), np.zeros(slabs, np.int64)
     bodies = u.shape[0]
-    if beta > 0.0:
-        for piece in prange((bodies + _PIECE - 1) // _PIECE):
-            for i in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
-                for d in range(3):
-                    now = u[i, d]
+    for piece in prange((bodies + _PIECE - 1) // _PIECE):
+        for i in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
+            for d in range(3):
+                now = u[i, d]
+                if beta > 0.0:
                     u[i, d] = now + beta * (now - u_before[i, d])
-                    u_before[i, d] = now
-    else:
-        u_before[:] = u
+                u_before[i, d] = now
     for parity in range(3):
         for half in prange(_together(slabs, parity)):
             s = 2 * half + parity if parity < 2 else slabs - 1
@@ -235,14 +241,14 @@ def within(i_of, j_of, normal, b, step, u, lam, allowed):
     """Whether every |R_k| <= _SHARE tol_k; each piece of rows stops at the first that is not."""
     rows = i_of.shape[0]
     pieces = (rows + _PIECE - 1) // _PIECE
-    over = np.zeros(max(pieces, 1), np.int64)
+    over = np.zeros(max(pieces, 1))
     for piece in prange(pieces):
         for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
             R = _row_residual(k, i_of, j_of, normal, b, step, u, lam)
             if not (_SHARE * allowed[k] >= R):
-                over[piece] = 1
+                over[piece] = 1.0
                 break
-    return np.sum(over) == 0
+    return largest(over) == 0.0
 
 
 @njit(cache=True)
@@ -282,7 +288,7 @@ def finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed, changes):
     while following > 0 and made < changes:
         waiting, following = following, 0
         for place in range(waiting):
-            k = now[place]
+            k = np.int64(now[place])
             listed[k] = False
             i, j = i_of[k], j_of[k]
             nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
@@ -337,7 +343,7 @@ def accelerated_gauss_seidel(
         if within(i_of, j_of, normal, b, step, u, lam, allowed):
             if fresh:
                 break
-            u[:] = free
+            copy(free, u)
             push(start, i_of, j_of, normal, inverse_mass, lam, u)
             allow(i_of, j_of, b, free, u, most, relative, allowed)
             fresh = True
@@ -378,21 +384,21 @@ def accelerated_gauss_seidel(
             theta, beta = following, min((theta - 1.0) / following, 0.0 if plain else momentum)
         if done >= look:
             look += _PATIENCE
-            u[:] = free
+            copy(free, u)
             push(start, i_of, j_of, normal, inverse_mass, lam, u)
             worst = residual(i_of, j_of, normal, b, step, u, lam, allowed)
             if worst > _STALL * last and not cold:  # lam = 0 is a better guess than this one
                 lam[:] = 0.0
                 before[:] = 0.0
-                u[:] = free
-                u_before[:] = free
+                copy(free, u)
+                copy(free, u_before)
                 theta, beta, momentum, last, cold = 1.0, 0.0, _MOMENTUM, np.inf, True
             else:
                 plain = plain != (worst > _STALL * last)  # where one way stalls, the other
                 momentum = 0.5 * (1.0 + momentum)
                 last = worst
     if not fresh:
-        u[:] = free
+        copy(free, u)
         push(start, i_of, j_of, normal, inverse_mass, lam, u)
         allow(i_of, j_of, b, free, u, most, relative, allowed)
     return u, residual(i_of, j_of, normal, b, step, u, lam, allowed), done

@@ -21,6 +21,7 @@ from numba import njit, prange
 
 _SEAM = 1e-6  # radii: panels so close to each other meet (a sphere would enter by 1e-13 radii)
 _PIECE = 8192  # pairs in a piece of a parallel loop
+_X, _Y, _Z = np.int64(0), np.int64(1), np.int64(2)  # as such: of a 0 Numba makes a type
 PLANE, CYLINDER, SHELL, PANEL = 0, 1, 2, 3  # kinds of walls; their data are read by ``_to_wall``
 
 
@@ -69,9 +70,9 @@ def _image(m, kind, data, x, y, z, period, inverse):
     if kind == PLANE or period[0] + period[1] + period[2] == 0.0:
         return x, y, z
     return (
-        _beside(m % 3, kind, data, 0, x, period, inverse),
-        _beside(m // 3 % 3, kind, data, 1, y, period, inverse),
-        _beside(m // 9, kind, data, 2, z, period, inverse),
+        _beside(m % 3, kind, data, _X, x, period, inverse),
+        _beside(m // 3 % 3, kind, data, _Y, y, period, inverse),
+        _beside(m // 9, kind, data, _Z, z, period, inverse),
     )
 
 
@@ -142,10 +143,9 @@ def _goes_on(w, point, distance, x, seam, period, inverse, kinds, data):
     for other in range(kinds.shape[0]):
         if other == w or kinds[other] != PANEL:
             continue
-        away = _nearest_wall(PANEL, data[other], point[0], point[1], point[2], period, inverse)
-        if away <= seam and nearer > _nearest_wall(
-            PANEL, data[other], x[0], x[1], x[2], period, inverse
-        ):
+        kind, wall = kinds[other], data[other]
+        away = _nearest_wall(kind, wall, point[0], point[1], point[2], period, inverse)
+        if away <= seam and nearer > _nearest_wall(kind, wall, x[0], x[1], x[2], period, inverse):
             return True
     return False
 
@@ -160,7 +160,7 @@ def least_panel_gap(x, r, free, period, inverse, kinds, data):
             if kinds[w] == PANEL:
                 least = min(
                     least,
-                    _nearest_wall(PANEL, data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse),
+                    _nearest_wall(kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse),
                 )
         gap[i] = least - r[i]
     return gap
@@ -314,14 +314,18 @@ def closed_beyond(
                 gap += ny * (moved[j, 1] - moved[i, 1])
                 gap += nz * (moved[j, 2] - moved[i, 2])
                 closed[piece] += not gap > spare
-    for i in range(free):
+    for body in range(free):
+        i = np.int32(body)  # of one type everywhere: _meets is compiled for each
         if wider[i] > reach[i]:
             for w in range(kinds.shape[0]):
                 for n in range(_images(kinds[w], period)):
                     closed[pieces] += _meets(
                         i, w, n, x, r, wider, whole, period, inverse, kinds, data
                     ) and not _meets(i, w, n, x, r, reach, whole, period, inverse, kinds, data)
-    return np.sum(closed)
+    total = 0
+    for piece in range(pieces + 1):
+        total += closed[piece]
+    return total
 
 
 @njit(parallel=True, cache=True)

@@ -403,7 +403,7 @@ class World(Moved):
             rows.i,
             rows.j,
             rows.normal,
-            b if active is None else b[active],
+            np.ascontiguousarray(b if active is None else b[active]),
             self._inverse_mass_now(),
             contacts.spread(target),
             lam,
