@@ -114,7 +114,13 @@ class Wall(Protocol):
 class Model(Protocol):
     """What ``solve`` is given: a world, or what makes the world of one run (worlds/world.py)."""
 
+    format: str  # the ending of its files, where a name does not say
+    usual: str  # the scheme, where a run file does not say
     records: int | None  # about so many where nothing is said; None: every step
+
+    def waits(self) -> str:
+        """What a run waits for before its first step, in words; "" if for nothing."""
+        ...
 
     def world(self, t0: float, t1: float, dt: float) -> Any:
         """The world of a run."""

@@ -232,8 +232,8 @@ def run(
         typer.echo(
             f"the run ended already ({ended}): nothing is left to do, {resume} stays as it is"
         )
-    elif plan.of_spheres:
-        _say_if_kernels_compile()
+    elif waits := plan.system.waits():
+        typer.echo(waits)
     try:
         with Progress(steps).shown() as progress:
             sol = plan.solve(resume=resume is not None, force=force, progress=progress, throw=False)
@@ -250,13 +250,6 @@ def run(
     done = "as it was" if ended else "written"
     typer.echo(f"\n{done}: {plan.out} ({size / 1e6:.3g} MB, {len(sol.t)} records)")
     raise typer.Exit(1 if not sol.ok else 3 if verdict is False else 0)
-
-
-def _say_if_kernels_compile():
-    from carom.kernels.numba import kept
-
-    if not kept():
-        typer.echo("compiling the kernels of spheres: half a minute, the first time only")
 
 
 def _what(plan) -> str:
@@ -291,19 +284,16 @@ def _how_to_go_on(plan):
 
 
 def _numbers(plan) -> int:
-    """In a record."""
-    if plan.of_spheres:
-        return len(plan.problem)
-    return len(plan.problem.q0)
+    """Spheres or coordinates."""
+    return len(plan.system.initial(plan.q0, plan.v0)[0])
 
 
 def _certificate(plan, sol):
     """Print the certificate; its verdict."""
     import carom
 
-    options = {} if plan.of_spheres else {"q0": plan.problem.q0, "v0": plan.problem.v0}
     try:
-        found = carom.certify(sol, **options)
+        found = carom.certify(sol, q0=plan.q0, v0=plan.v0)
     except carom.errors.KindError as unknown:  # a law of one's own: a run all the same
         typer.echo(f"\nnot certified: {unknown}")
         return None
@@ -322,7 +312,7 @@ def _loaded(path, problem=None):
         with Reader(path) as found:
             if plan is None and found.functions:
                 plan = runfile.from_description(found.description, path)
-        found: Any = carom.load(path, pile=None if plan is None else plan.problem)
+        found: Any = carom.load(path, pile=None if plan is None else plan.system)
         return found, plan
     from carom.io import netcdf
 
@@ -408,7 +398,7 @@ def certify(
             f"{str(file)!r} does not say which problem it is of: give --problem RUN.toml"
         )
     else:
-        found = carom.certify(sol, plan.problem.system, q0=plan.problem.q0, v0=plan.problem.v0)
+        found = carom.certify(sol, plan.system, q0=plan.q0, v0=plan.v0)
     typer.echo(str(found))
     raise typer.Exit(_CODES[found.verdict])
 
@@ -468,7 +458,7 @@ def plot(
 
 
 def _system(plan):
-    return None if plan is None else plan.problem.system
+    return None if plan is None else plan.system
 
 
 @app.command()
@@ -514,7 +504,7 @@ def _page(file, records) -> str:
         with Reader(file) as found:
             moved = found.functions and found.description
             plan = runfile.from_description(found.description, file) if moved else None
-        return page(file, records, None if plan is None else plan.problem)
+        return page(file, records, None if plan is None else plan.system)
     from carom.pictures.systems import system_page
 
     sol, plan = _loaded(file)

@@ -58,24 +58,22 @@ class RunPlan:
     """A run that is ready to go."""
 
     problem: Any  # a models.Problem, or Spheres
+    system: Any  # what it moves (contracts.Model)
+    q0: Any  # None of what carries its own state
+    v0: Any
     scheme: Any
     t0: float
     t1: float
     dt: float
     out: Path
-    every: int | None  # steps between records; None: every step of a System, a hundred of Spheres
+    every: int | None  # steps between records; None: as the system says
     final: bool
     description: str  # JSON: how to make it again
-
-    @property
-    def of_spheres(self) -> bool:
-        """Whether many bodies move."""
-        return isinstance(self.problem, Spheres)
 
     def record(self, *, resume=False, force=False) -> Record:
         """Where the run goes."""
         steps = max(1, math.ceil((self.t1 - self.t0) / self.dt))
-        every = self.every or (max(1, steps // 100) if self.of_spheres else 1)
+        every = self.every or max(1, steps // (self.system.records or steps))
         made = Record(self.out, final=True) if self.final else Record(self.out, every=every)
         made.resume, made.overwrite, made.description = resume, force, self.description
         return made
@@ -85,10 +83,7 @@ class RunPlan:
         times: Any = {"t0": self.t0, "t1": self.t1, "dt": self.dt}
         record = self.record(resume=resume, force=force)
         options: Any = {"record": record, "progress": progress, "throw": throw}
-        if self.of_spheres:
-            return carom.solve(self.problem, self.scheme, **times, **options)
-        p = self.problem
-        return carom.solve(p.system, self.scheme, p.q0, p.v0, **times, **options)
+        return carom.solve(self.system, self.scheme, self.q0, self.v0, **times, **options)
 
 
 def read(path, *, scheme=None, dt=None, t1=None, out=None, every=None) -> RunPlan:
@@ -125,8 +120,7 @@ def from_text(path: Path, text: str, given: dict) -> RunPlan:
     else:
         found = _toml(file)
     found |= given
-    problem = found["problem"]
-    of_spheres = isinstance(problem, Spheres)
+    problem, system, q0, v0 = found["run"]
     t0 = file.number(found, "t0", getattr(problem, "t0", 0.0))
     end = found.get("natural_t1", getattr(problem, "t1", None))
     t1 = file.number(found, "t1", None if end == math.inf else end)
@@ -142,16 +136,17 @@ def from_text(path: Path, text: str, given: dict) -> RunPlan:
         raise file.error("t1", f"is {t1:g}; it must be after t0 = {t0:g}")
     if (t1 - t0) / dt > 1e12:
         raise file.error("dt", f"is {dt:g}: that is {(t1 - t0) / dt:.2g} steps, too many to end")
-    out = found.get("out", path.stem + (".vtkhdf" if of_spheres else ".nc"))
+    out = found.get("out", path.stem + system.format)
     if not isinstance(out, str | Path):
         raise file.error("out", f"is {out!r}; it must be the name of a file")
-    right = ".vtkhdf" if of_spheres else ".nc"
-    if Path(out).suffix != right:
-        raise file.error("out", f"is {str(out)!r}; it must end in {right}")
-    default = "Maury" if of_spheres else "Moreau"
+    if Path(out).suffix != system.format:
+        raise file.error("out", f"is {str(out)!r}; it must end in {system.format}")
     return RunPlan(
         problem,
-        _scheme(file, found.get("scheme", default)),
+        system,
+        q0,
+        v0,
+        _scheme(file, found.get("scheme", system.usual)),
         t0,
         t1,
         dt,
@@ -273,8 +268,18 @@ def _model(file, found) -> dict:
 
     made = _called(file, model, found.pop("parameters", {}), ())
     if isinstance(made, models.Problem):
-        return {"problem": made}
-    return {"problem": made.system, "natural_t1": made.t1, "natural_dt": made.dt}
+        return {"run": _of_problem(made)}
+    return {"run": _of_pile(made.system), "natural_t1": made.t1, "natural_dt": made.dt}
+
+
+def _of_problem(made: models.Problem) -> tuple:
+    """What is run, what of it moves, and where it starts."""
+    return made, made.system, made.q0, made.v0
+
+
+def _of_pile(pile: Spheres) -> tuple:
+    """The same of spheres, which carry their own state."""
+    return pile, pile, None, None
 
 
 def started_model(name: str, parameters: dict, q0=None, v0=None):
@@ -317,7 +322,7 @@ def _builder(file, found) -> dict:
         named = [f"parameters.{key}" for key in laws]
         changed = {"walls": [*have, *walls], **laws}
         pile = _tried(file, "walls", lambda: pile.replaced(**changed), named)
-    return {"problem": pile}
+    return {"run": _of_pile(pile)}
 
 
 _UNITS = {  # of parameters of models; the others are pure numbers, or as the text above them says
@@ -490,13 +495,15 @@ def _python(file) -> dict:
     found = {name: names[name] for name in _VARIABLES if name in names}
     if isinstance(problem, models.Problem) and "looks" in names:
         problem = replace(problem, looks=names["looks"])
-    if isinstance(problem, models.Problem | Spheres):
-        return {"problem": problem, **found}
+    if isinstance(problem, models.Problem):
+        return {"run": _of_problem(problem), **found}
+    if isinstance(problem, Spheres):
+        return {"run": _of_pile(problem), **found}
     if isinstance(problem, System):
-        return {"problem": _started(file, problem, names), **found}
+        return {"run": _of_problem(_started(file, problem, names)), **found}
     if isinstance(problem, Scene):
         natural = {"natural_t1": problem.t1, "natural_dt": problem.dt}
-        return {"problem": problem.system, **natural, **found}
+        return {"run": _of_pile(problem.system), **natural, **found}
     raise RunFileError(
         f"{file.path}: problem: {'is missing' if problem is None else f'is {problem!r}'}; define "
         "problem = ..., a carom.System (with q0 = ... and v0 = ...), a carom.Spheres, or what a "

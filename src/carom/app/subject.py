@@ -19,6 +19,7 @@ import numpy as np
 
 from carom import models
 from carom.app import runfile
+from carom.contracts import Equations, offers
 from carom.errors import CaromError, KindError
 from carom.models.problem import Problem
 from carom.models.references import computed
@@ -135,7 +136,7 @@ class OwnFile:
     def __init__(self, path: Path):
         self.path, self.name = path, path.name
         plan = runfile.read(path)
-        if plan.of_spheres:
+        if not offers(plan.system, Equations):
             raise KindError(f"{path}: the laboratory is of Systems; look at spheres by carom view")
         self._text = path.read_text(encoding="utf-8")
         self._places = _numbers(ast.parse(self._text))

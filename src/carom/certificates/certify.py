@@ -18,6 +18,7 @@ docs/certificate.md has the bounds and where they come from.
 """
 
 import math
+import pkgutil
 
 import jax.numpy as jnp
 import numpy as np
@@ -73,10 +74,12 @@ def certify(
     >>> print(carom.certify(sol).verdict)
     a solution
     """
-    if hasattr(sol, "pile"):
-        from carom.certificates.spheres import certify_spheres
-
-        return certify_spheres(sol)
+    if sol.certified_by is not None:
+        given = {"system": system, "q0": q0, "v0": v0}
+        given |= {"resolution": resolution, "tolerance": tolerance}
+        if unused := [name for name, value in given.items() if value is not None]:
+            raise KindError(f"the certificate of {sol!r} does not use {unused[0]}: leave it out")
+        return pkgutil.resolve_name(sol.certified_by)(sol)
     given = sol.system if system is None else system
     if given is not None and not isinstance(given, Equations):
         raise KindError(

@@ -1,7 +1,7 @@
 """File formats by the ending of a name: one list."""
 
-import importlib
 import os
+import pkgutil
 from typing import Any
 
 from carom.errors import RecordError
@@ -20,8 +20,7 @@ def format_of(path, world=None) -> Any:
     own = getattr(world, "format", ".nc")
     found = FORMATS[ending if ending in FORMATS else own]
     if isinstance(found, str):
-        module, _, name = found.partition(":")
-        found = getattr(importlib.import_module(module), name)
+        found = pkgutil.resolve_name(found)
     if world is not None and not found.holds(world):
         raise RecordError(
             f"{os.fspath(path)!r}: files that end in {ending} do not hold such a world: take a "

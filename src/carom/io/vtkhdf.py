@@ -467,6 +467,7 @@ class Reader:
         self.settings = json.loads(self.h5["carom"].attrs["settings"])
         self.N = int(self.h5["VTKHDF/NumberOfPoints"][0])
         self.dimension = int(self.h5["carom/pile"].attrs["dimension"])
+        self.period = self.h5["carom/pile/period"][:]
         self.count = int(self.h5["VTKHDF/Steps"].attrs["NSteps"])
         self.frames = self.h5["carom/frames"][: self.count]
         self.status = _status(self.h5["carom/status"][0])

@@ -66,8 +66,7 @@ class _Memory:
 def _data(found: Any, chosen, pile) -> dict:
     """Numbers of the page: per record x, y, z, and what gives a colour, in single precision."""
     x = np.stack([found.points("Points", k) for k in chosen])
-    period = found.h5["carom/pile/period"][:] if isinstance(found, Reader) else found.period
-    period = np.pad(period, (0, 3 - len(period)))
+    period = np.pad(found.period, (0, 3 - len(found.period)))
     x = np.where(period > 0.0, np.mod(x, np.where(period > 0.0, period, 1.0)), x)
     speed = np.stack([np.linalg.norm(found.points("Velocity", k), axis=1) for k in chosen])
     force = np.stack([found.points("ContactForce", k) for k in chosen])

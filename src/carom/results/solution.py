@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import equinox as eqx
 import jax
@@ -93,6 +93,7 @@ class Motion(Shown):
     dt: Any
     end: Any
     origin: Any
+    certified_by: ClassVar[str | None] = None  # what knows its clauses; None: those of a System
 
     @property
     def scheme(self):

@@ -35,6 +35,7 @@ class JaxWorld:
     """Defaults: q and v are vectors, nothing is remembered, and the world is as it is given."""
 
     format = ".nc"  # of its files, where a name does not say
+    usual = "Moreau"  # scheme, where a run file does not say
     records: int | None = None  # about so many where nothing is said; None: every step
 
     @property
@@ -43,6 +44,11 @@ class JaxWorld:
         return jnp
 
     # What ``solve`` asks of what it is given.
+
+    @plain
+    def waits(self) -> str:
+        """Nothing that is known before."""
+        return ""
 
     @plain
     def world(self, t0: float, t1: float, dt: float) -> Any:

@@ -152,7 +152,17 @@ class Spheres:
 
     # What ``solve`` asks of it.
 
+    format = ".vtkhdf"  # of its files
+    usual = "Maury"  # scheme, where a run file does not say
     records = 100  # about so many where nothing is said
+
+    def waits(self) -> str:
+        """The kernels, where none are kept from a run before."""
+        from carom.kernels.numba import kept
+
+        return (
+            "" if kept() else "compiling the kernels of spheres: half a minute, the first time only"
+        )
 
     def world(self, t0: float, t1: float, dt: float) -> Any:
         """The world of one run."""

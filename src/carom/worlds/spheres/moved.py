@@ -7,6 +7,7 @@ from carom.errors import KindError, ShapeError
 from carom.worlds.spheres import materials
 from carom.worlds.spheres.checks import check_overlap, wide, with_spin
 from carom.worlds.spheres.memory import Memory
+from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.neighbours import PairList
 from carom.worlds.spheres.observer import Observer
 from carom.worlds.spheres.solution import SpheresEnd
@@ -25,7 +26,7 @@ class Moved:
     bodies: Any
     remembered: Any
 
-    format = ".vtkhdf"  # of its files
+    format = Spheres.format
 
     def observer(self, clock) -> Observer:
         """What is recorded of a run."""

@@ -70,6 +70,8 @@ class SpheresSolution(Shown):
     angular_impulse: np.ndarray  # likewise, since the record before
     steps: np.ndarray  # (n,) int, whole ones since end.t0 before t
 
+    certified_by = "carom.certificates.spheres:certify_spheres"
+
     def __init__(self, t, fields: dict, *, stats, status, dt, scheme, pile, end=None, error=None):
         """``fields``: of carom/fields.py, SPHERES, and the tables of contacts."""
         self.t, self.scheme, self.pile = t, scheme, pile
