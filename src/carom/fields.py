@@ -47,8 +47,8 @@ MOTION = (
 SPHERES = (
     Field("x", ("sphere", "direction"), "m", "position, not folded back into the period"),
     Field("v", ("sphere", "direction"), "m/s", "velocity, right limit"),
-    Field("moved", ("sphere", "direction"), "m", "motion in the step that ends at the record"),
     Field("radius", ("sphere",), "m", "radius"),
+    Field("moved", ("sphere", "direction"), "m", "motion in the step that ends at the record"),
     Field("impulse", ("sphere", "direction"), "kg m/s", "from contacts, since the record before"),
     Field("wall_impulse", ("wall", "direction"), "kg m/s", "on walls, since the record before"),
     Field("work", (), "J", "of gravity and force, since the record before"),

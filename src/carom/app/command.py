@@ -262,8 +262,8 @@ def _resumed(path):
     """The run that made a file, and how it ended, or nothing."""
     from carom.app import runfile
     from carom.io import netcdf
+    from carom.io.recorded import Reader
     from carom.io.recording import check_result
-    from carom.io.vtkhdf import Reader
     from carom.status import name_of
 
     check_result(path)
@@ -305,7 +305,7 @@ def _loaded(path, problem=None):
     """A saved result with the problem it is of: from a run file, or from what it says of itself."""
     import carom
     from carom.app import runfile
-    from carom.io.vtkhdf import Reader
+    from carom.io.recorded import Reader
 
     plan = None if problem is None else runfile.read(problem)
     if path.suffix == ".vtkhdf":
@@ -356,7 +356,7 @@ def _info_of_system(file):
 
 
 def _info_of_spheres(file):
-    from carom.io.vtkhdf import Reader
+    from carom.io.recorded import Reader
     from carom.status import text_of
 
     with Reader(file) as found:
@@ -498,7 +498,7 @@ def _page(file, records) -> str:
 
     check_result(file)
     if file.suffix == ".vtkhdf":
-        from carom.io.vtkhdf import Reader
+        from carom.io.recorded import Reader
         from carom.pictures.view import page
 
         with Reader(file) as found:

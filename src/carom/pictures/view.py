@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from carom.io.vtkhdf import Reader, felt
+from carom.io.recorded import Reader
+from carom.io.vtkhdf import felt
 from carom.pictures.loopback import template
 from carom.pictures.scene import wall_lines
 
@@ -51,9 +52,9 @@ class _Memory:
 
     def points(self, name, k):
         """As of a file."""
-        if name == "ContactForce":
+        if name == "contact_force":
             return felt(self.sol.contacts[k], self.N)
-        values = {"Points": self.sol.x, "Velocity": self.sol.v, "Radius": self.sol.radius}[name][k]
+        values = getattr(self.sol, name)[k]
         return np.pad(values, ((0, 0), (0, 3 - values.shape[1]))) if values.ndim == 2 else values
 
     def contact_rows(self, k):
@@ -65,12 +66,12 @@ class _Memory:
 
 def _data(found: Any, chosen, pile) -> dict:
     """Numbers of the page: per record x, y, z, and what gives a colour, in single precision."""
-    x = np.stack([found.points("Points", k) for k in chosen])
+    x = np.stack([found.points("x", k) for k in chosen])
     period = np.pad(found.period, (0, 3 - len(found.period)))
     x = np.where(period > 0.0, np.mod(x, np.where(period > 0.0, period, 1.0)), x)
-    speed = np.stack([np.linalg.norm(found.points("Velocity", k), axis=1) for k in chosen])
-    force = np.stack([found.points("ContactForce", k) for k in chosen])
-    radius = np.stack([found.points("Radius", k) for k in chosen])
+    speed = np.stack([np.linalg.norm(found.points("v", k), axis=1) for k in chosen])
+    force = np.stack([found.points("contact_force", k) for k in chosen])
+    radius = np.stack([found.points("radius", k) for k in chosen])
     still = bool(np.all(radius == radius[0]))
     times = np.asarray(found.frames["t"])[chosen]
     return {
