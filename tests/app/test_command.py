@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import carom
+from browsing import check_help_and_picture, needs_chromium, opened
 from carom.app import runfile
 from carom.errors import CaromError
 from carom.pictures import loopback, view
@@ -392,10 +392,6 @@ def test_fuzzed_schemes(text):
 
 # ---- the view -----------------------------------------------------------------------------------
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-SOFTWARE = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader"]
-SOFTWARE += ["--enable-unsafe-swiftshader"]
-
 
 def test_served_to_this_machine_alone(pile):
     said = []
@@ -409,19 +405,10 @@ def test_served_to_this_machine_alone(pile):
         assert "36" in answer.read().decode()
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt install chromium)")
+@needs_chromium
 def test_the_view_in_a_browser(carom_does, pile, tmp_path):
-    from playwright.sync_api import sync_playwright
-
     assert carom_does("view", pile, "--export", "pile.html")[0] == 0
-    said, asked = [], []
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=SOFTWARE)
-        page = browser.new_page(viewport={"width": 800, "height": 600})
-        page.on("console", lambda m: said.append(m.text))
-        page.on("pageerror", lambda e: said.append(str(e)))
-        page.on("request", lambda r: asked.append(r.url))
-        page.goto((tmp_path / "pile.html").as_uri())
+    with opened(tmp_path / "pile.html", viewport={"width": 800, "height": 600}) as page:
         until(page, "S.frames > 0")
         sol = carom.load(pile)
         assert page.evaluate("S.drawn") == 36
@@ -474,17 +461,9 @@ def test_the_view_in_a_browser(carom_does, pile, tmp_path):
         assert page.evaluate("gl.getError()") == 0
         bar = page.evaluate("S.bar * canvas.clientHeight / 2 / Math.tan(0.35) / S.far")
         assert 30 < bar < 131  # pixels of the scale bar
-        page.keyboard.press("?")
-        assert page.locator("#help").is_visible()
-        page.keyboard.press("Escape")
-        with page.expect_download() as got:
-            page.click("#picture")
-        assert got.value.path().stat().st_size > 5000
+        check_help_and_picture(page)
         page.click("#light")
         assert page.evaluate("ground()[0]") > 0.9
-        browser.close()
-    assert said == []
-    assert all(url.startswith(("file:", "data:", "blob:")) for url in asked)
 
 
 def until(page, condition):

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import shutil
 import threading
 import time
 import urllib.error
@@ -13,10 +12,10 @@ import numpy as np
 import pytest
 
 import carom
+from browsing import CHROMIUM
 from carom.app import lab, runfile
 from carom.app.subject import LabError, Model, OwnFile, lifted, systems
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 OWN = '''"""A block on a belt."""
 import jax.numpy as jnp
 import carom

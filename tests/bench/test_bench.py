@@ -3,12 +3,12 @@
 import functools
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
 
 import carom
+from browsing import needs_chromium, opened
 from carom import bench, models
 from carom.bench.measure import measured, scale_of
 
@@ -252,27 +252,15 @@ def test_carom_itself_enters(tmp_path):
     assert results.rows[0]["impulse"] < 1e-2
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt install chromium)")
+@needs_chromium
 def test_the_report_in_a_browser(tmp_path):
-    from playwright.sync_api import sync_playwright
-
     results = run()
     extra = [{**row, "problem": "P6 lift-off", "kind": "lasting"} for row in results.rows]
     results = bench.Results(results.rows + extra)
     page_file = tmp_path / "report.html"
     results.report(page_file)
     assert not re.search(r"""(src|href)=["'](https?:)?//""", page_file.read_text())
-    said, asked = [], []
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.on("console", lambda m: said.append(m.text))
-        page.on("pageerror", lambda e: said.append(str(e)))
-        page.on("request", lambda r: asked.append(r.url))
-        page.goto(page_file.as_uri())
+    with opened(page_file, ["--no-sandbox"]) as page:
         for tab in ("advice", "diagrams", "orders", "runs"):
             page.click(f"nav button[data-tab={tab}]")
             assert [s.get_attribute("id") for s in page.query_selector_all("section.shown")] == [
@@ -295,6 +283,3 @@ def test_the_report_in_a_browser(tmp_path):
         with page.expect_download() as download:
             page.click("#data")
         assert len(json.loads(download.value.path().read_text())) == len(results)
-        browser.close()
-    assert not said
-    assert all(url.startswith(("file:", "blob:", "data:")) for url in asked)

@@ -7,15 +7,10 @@ import numpy as np
 import pytest
 
 import carom
+from browsing import CHROMIUM, SOFTWARE, needs_chromium
 from carom.pictures.view import page as view_page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-SOFTWARE = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader"]
-SOFTWARE += ["--enable-unsafe-swiftshader"]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt install chromium)"),
-]
+pytestmark = [pytest.mark.slow, needs_chromium]
 
 
 def recorded(path, shape, steps):

@@ -2,19 +2,18 @@
 
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
 
 import carom
+from browsing import check_help_and_picture, needs_chromium, opened
 from carom import looks
 from carom.app import command as cli
 from carom.app import runfile
 from carom.errors import CaromError, RecordError, ShapeError
 from carom.pictures.systems import system_page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 BALL = 'model = "bouncing_ball"\ndt = 0.01\nt1 = 1.0\nout = "ball.nc"\n'
 
 
@@ -117,25 +116,16 @@ def test_other_files_are_told_what_to_do(tmp_path, monkeypatch):
             cli._page(Path(name), 200)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt install chromium)")
+@needs_chromium
 def test_the_view_of_a_system_in_a_browser(tmp_path, monkeypatch):
     from pathlib import Path
-
-    from playwright.sync_api import sync_playwright
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ball.toml").write_text(BALL)
     sol = runfile.read(Path("ball.toml")).solve()
     page_file = tmp_path / "ball.html"
     page_file.write_text(cli._page(Path("ball.nc"), 200), encoding="utf-8")
-    said, asked = [], []
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1000, "height": 700})
-        page.on("console", lambda m: said.append(m.text))
-        page.on("pageerror", lambda e: said.append(str(e)))
-        page.on("request", lambda r: asked.append(r.url))
-        page.goto(page_file.as_uri())
+    with opened(page_file, ["--no-sandbox"], viewport={"width": 1000, "height": 700}) as page:
         assert f"101 records, {len(sol.impacts)} impacts" in page.inner_text("#what")
         assert page.locator("#mechanismbox").is_visible()
         page.click("#play")
@@ -150,15 +140,7 @@ def test_the_view_of_a_system_in_a_browser(tmp_path, monkeypatch):
         assert page.evaluate("S.t") == pytest.approx(0.5, abs=0.01)
         page.keyboard.press("End")
         assert page.evaluate("S.t") == pytest.approx(1.0)
-        page.keyboard.press("?")
-        assert page.locator("#help").is_visible()
-        page.keyboard.press("Escape")
-        with page.expect_download() as got:
-            page.click("#picture")
-        assert got.value.path().stat().st_size > 5000
+        check_help_and_picture(page)
         page.set_viewport_size({"width": 420, "height": 800})
         page.wait_for_timeout(100)
         assert page.evaluate("document.documentElement.scrollWidth") <= 420
-        browser.close()
-    assert said == []
-    assert all(url.startswith(("file:", "data:", "blob:")) for url in asked)
