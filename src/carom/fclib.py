@@ -29,6 +29,7 @@ from scipy.sparse import linalg
 from carom.errors import CaromError, FrictionError, NonFiniteError, RecordError, ShapeError
 from carom.kernels.numba import friction
 from carom.projection import proximal
+from carom.projection.cones import onto_cone
 from carom.status import Status
 
 __all__ = ["Problem", "Result", "load", "of_step"]
@@ -184,7 +185,7 @@ def _natural(problem, r, u, s):
     push = u.copy()
     push[:, 0] += s * mu * np.linalg.norm(u[:, 1:], axis=1)
     z = r - rho[:, None] * push
-    return (r - proximal.onto_cone(z, mu)) / rho[:, None]
+    return (r - onto_cone(z, mu, np)) / rho[:, None]
 
 
 # What was given.

@@ -74,6 +74,14 @@ class Law(eqx.Module):
         return rate.at[:, 0].add(self.e * before[:, 0])
 
 
+def alone(e, before, a) -> tuple:
+    """The impact law where no other contact is closed: the impulse p, and w after it.
+
+    What a projection onto one row, a = n M^-1 n, makes of ``Law.shift``: w+ = w- + a p = -e w-.
+    """
+    return -(1.0 + e) * before / a, -e * before
+
+
 class Restitution(Law):
     """No friction: K is lam >= 0, or the line for a joint."""
 

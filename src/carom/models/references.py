@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.polynomial.chebyshev import chebpts2, chebvander
 
+from carom.law import alone
 from carom.models.problem import ModelError, piecewise
 
 RTOL, ATOL = 1e-13, 1e-14
@@ -136,7 +137,7 @@ def _pieces(motion, a, b):
 def _rebound(equations, e, q, v):
     n = equations.normal(q)
     push = np.linalg.solve(equations.mass(q), n)
-    return v - (1 + e) * (n @ v) / (n @ push) * push
+    return v + alone(e, n @ v, n @ push)[0] * push
 
 
 def save(name: str, parameters: dict, found: Reference) -> Path:

@@ -18,6 +18,8 @@ contacts are the normal case: the matrix of the step has A + eps in place of A, 
 method for the proximal point, and eps falls as steps succeed.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -173,13 +175,13 @@ def _natural(y, u, mu, active, free, convex):
     return _where(free, u, _where(active, y - onto_cone(z, mu), y))
 
 
-def onto_cone(z, mu):
+def onto_cone(z, mu, xp: Any = jnp):
     """The nearest point of |z_t| <= mu z_n, contact by contact: z (p, m), mu (p,)."""
-    length = _length(z[:, 1:])
-    normal = jnp.maximum((z[:, 0] + mu * length) / (1.0 + mu * mu), 0.0)
-    along = (mu * normal / jnp.where(length > 0.0, length, 1.0))[:, None] * z[:, 1:]
-    edge = jnp.concatenate([normal[:, None], along], axis=1)
-    return _where(length <= mu * z[:, 0], z, edge)
+    length = _length(z[:, 1:], xp)
+    normal = xp.maximum((z[:, 0] + mu * length) / (1.0 + mu * mu), 0.0)
+    along = (mu * normal / xp.where(length > 0.0, length, 1.0))[:, None] * z[:, 1:]
+    edge = xp.concatenate([normal[:, None], along], axis=1)
+    return xp.where((length <= mu * z[:, 0])[:, None], z, edge)
 
 
 def _where(which, a, b):
@@ -190,10 +192,10 @@ def _norm(x):
     return jnp.sqrt(jnp.sum(x * x))
 
 
-def _length(t):
+def _length(t, xp: Any = jnp):
     """|t| over the last axis, with a derivative of 0 at 0."""
-    square = jnp.sum(t * t, axis=-1)
-    return jnp.where(square > 0.0, jnp.sqrt(jnp.where(square > 0.0, square, 1.0)), 0.0)
+    square = xp.sum(t * t, axis=-1)
+    return xp.where(square > 0.0, xp.sqrt(xp.where(square > 0.0, square, 1.0)), 0.0)
 
 
 def _newton(c: _Contacts, y, F, eps):

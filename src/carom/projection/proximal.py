@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from carom.kernels.numba import friction
+from carom.projection.cones import onto_cone
 
 _START, _FALL, _RISE = 0.1, 0.3, 3.0  # eps: at first, when a problem is solved, when it is not
 _LEAST, _MOST = 1e-11, 10.0
@@ -110,7 +111,7 @@ class _Law:
         z = y - u
         if self.coulomb:
             z[:, 0] -= self.mu * np.linalg.norm(u[:, 1:], axis=1)
-        return float(np.linalg.norm(self.weight * (y - onto_cone(z, self.mu)).ravel()))
+        return float(np.linalg.norm(self.weight * (y - onto_cone(z, self.mu, np)).ravel()))
 
     def newton(self, y, u):
         """F (n, dim) and B (n, dim, dim)."""
@@ -193,12 +194,3 @@ def packed(W, q, mu, dim, damping=friction.DAMPING):
     entries = columns.data.transpose(0, 2, 1)
     parts = [entries, blocks, damped, size, 1.0 / size, mu, q]
     return index.astype(np.int64), np.concatenate([part.ravel() for part in parts])
-
-
-def onto_cone(z, mu):
-    """The nearest point of |z_t| <= mu z_n, contact by contact: z (n, dim), mu (n,)."""
-    length = np.linalg.norm(z[:, 1:], axis=1)
-    normal = np.maximum((z[:, 0] + mu * length) / (1.0 + mu**2), 0.0)
-    along = (mu * normal / np.where(length > 0.0, length, 1.0))[:, None] * z[:, 1:]
-    edge = np.column_stack([normal, along])
-    return np.where((length <= mu * z[:, 0])[:, None], z, edge)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from carom.errors import StudyError
+from carom.law import alone
 from carom.schemes.runge_kutta import RungeKutta
 
 _RTOL, _ATOL = 1e-12, 1e-14
@@ -70,9 +71,9 @@ def struck(system, t: Array, x: Array, i: Array):
     row, before = contacts.rows[i], contacts.velocity(v)[i]
     n = metric.whiten(row[None])[0]
     e = system.restitutions(contacts.gap.shape[0], contacts.velocity(v))[i]
-    impulse = -(1.0 + e) * before / jnp.sum(n * n)
+    impulse, after = alone(e, before, jnp.sum(n * n))
     v = v + impulse * metric.lift(n)
-    return jnp.concatenate([q, v]), (contacts.gap[i], before, -e * before, impulse)
+    return jnp.concatenate([q, v]), (contacts.gap[i], before, after, impulse)
 
 
 def shoot(system, t0, t1, x, times: Array, which: Array) -> Shot:
