@@ -42,7 +42,7 @@ bench: $(VENV)/.with-bench
 	$(BIN)/python benchmarks/spheres.py
 	$(BIN)/python benchmarks/spheres_dt.py
 	$(BIN)/python benchmarks/study.py
-	$(BIN)/python benchmarks/work_precision.py
+	$(BIN)/carom bench --quick
 	$(BIN)/python benchmarks/bar.py
 
 # What is generated from the code is made anew; pages of the gallery whose script is the same are kept.
