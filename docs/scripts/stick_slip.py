@@ -40,7 +40,7 @@ figure, (speed, force) = plt.subplots(2, 1, figsize=(9, 5), sharex=True, layout=
 speed.plot(sol.t, belt(sol.t), color="0.6", label="belt")
 speed.plot(sol.t, sol.v[:, 0], color="C0", label="block")
 speed.set(ylabel="velocity [m/s]")
-speed.legend(frameon=False, loc="upper right")
+speed.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1.0, 1.0))
 force.plot(sol.t[1:], sol.friction[1:, 0] / sol.dt, color="C1")
 force.axhline(mu * g, color="0.5", linestyle=":")
 force.axhline(-mu * g, color="0.5", linestyle=":")
