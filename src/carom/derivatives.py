@@ -109,18 +109,21 @@ def no_derivative_where(found, x):
 @no_derivative_where.defjvp
 def _no_derivative_rule(primals, tangents):
     (found, x), (_, dx) = primals, tangents
-    return x, tree_map(lambda d: jnp.where(found, jnp.nan, d), dx)
+    return no_derivative_where(found, x), tree_map(lambda d: jnp.where(found, jnp.nan, d), dx)
 
 
 @jax.custom_jvp
 def derivative_of(formula, x):
-    """x with the derivative of ``formula``, of which x is a more accurate value."""
+    """x with the derivative of ``formula``, of which x is a more accurate value.
+
+    Where nothing is differentiated, the formula is not computed.
+    """
     return x
 
 
 @derivative_of.defjvp
 def _derivative_of_rule(primals, tangents):
-    return primals[1], tangents[0]
+    return derivative_of(*primals), tangents[0]  # so that a second derivative finds the first
 
 
 def _is_none(x):

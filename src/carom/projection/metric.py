@@ -6,6 +6,7 @@ kinetic norm is the Euclidean one, ``lift`` maps back.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -25,6 +26,11 @@ _FUSED = 256
 def product(A: Array, x: Array) -> Array:
     """A @ x for A (m, n), x (n,), fused into its surroundings while it is small."""
     return jnp.sum(A * x, axis=-1) if A.size <= _FUSED else A @ x
+
+
+def times(A: Any, X: Array) -> Array:
+    """A @ X for A (..., m, k), X (k, n): sums that fuse, where a dot would leave the loop."""
+    return jnp.sum(A[..., None] * X, axis=-2)
 
 
 class Metric(eqx.Module):

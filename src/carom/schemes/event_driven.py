@@ -12,10 +12,10 @@ from jax.tree_util import tree_map
 
 from carom._jax import plain
 from carom.contracts import Equations
-from carom.derivatives import no_derivative_where
+from carom.derivatives import derivative_of, no_derivative_where
 from carom.schemes.flow import Flow, logged, pressing, size_of, speed_of
 from carom.schemes.held import held, is_held
-from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, Pieces, dense
+from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, TURNS, Pieces, dense
 from carom.schemes.kinks import Kink, short_at_kink
 from carom.schemes.linearly_implicit import LinearlyImplicit
 from carom.schemes.resting import independent, reaction, second, stilled
@@ -218,12 +218,16 @@ class EventDriven(Scheme):
         tiny = h <= shortest
 
         # what is decided has no derivative; what is reached has
-        seen, error, good = jax.lax.stop_gradient(self._tried(flow, method, s, y, t_end, h, tiny))
+        seen, error, good, end = jax.lax.stop_gradient(
+            self._tried(flow, method, s, y, t_end, h, tiny)
+        )
         event, whole = good & seen.event, good & seen.clear
         length = jnp.where(seen.at_once, 0.0, h)
         t = jnp.where(seen.at_once, s.t, t_end)
         turns = jnp.where(event & seen.hit, 1 + _DERIVATIVES, jnp.where(event | whole, 1, 0))
-        y1, shift = _reached(flow, method, s.t, y, length, seen, turns)
+        end = jnp.where(seen.at_once, jax.lax.stop_gradient(y), end)
+        moving = _reached(flow, method, s.t, y, length, seen, turns)
+        y1, shift = derivative_of(moving, (end, jnp.zeros(())))
         broken = failing(tiny & ~jnp.isfinite(error), Status.nonfinite)
         outcomes = [
             lambda: eqx.tree_at(lambda s: s.status, s, broken),
@@ -260,7 +264,7 @@ class EventDriven(Scheme):
         )
 
     def _tried(self, flow, method, s, y, t_end, h, tiny):
-        """What a step of length h has in it, its error in tolerances, and whether that will do."""
+        """What a step of length h has in it, its error in tolerances, whether that will do, its end."""
         ends, errors = jax.vmap(lambda x: method.step(flow.rate, s.t, y, x * h))(KNOTS[1:])
         path = _Path.along(flow, method, s.t, y, ends, h)
         errors = jnp.max(jnp.abs(errors[:, : 2 * flow.d]), axis=0)
@@ -271,8 +275,8 @@ class EventDriven(Scheme):
         error = jnp.where(finite, jnp.max(error), jnp.inf)
         good = finite & ((error <= 1.0) | tiny)
         if not s.mode.shape[0]:
-            return _Seen.nothing(), error, good
-        return self._seen(flow, s, path, ends[-1], t_end, h, tiny), error, good
+            return _Seen.nothing(), error, good, ends[-1]
+        return self._seen(flow, s, path, ends[-1], t_end, h, tiny), error, good, ends[-1]
 
     def _next_stop(self, t, t1):
         """What no step may pass, and the times between the jumps, off them by their rounding."""
@@ -328,7 +332,7 @@ class EventDriven(Scheme):
         crossing = pieces.crossing()[first]
         all_cross = jnp.any(doubtful) & jnp.all(~here | crossing)
         i = jnp.argmin(jnp.where(here & crossing, pieces.secant()[first], jnp.inf))
-        x = pieces.zero(first, i)
+        x = pieces.zero(first, i, jnp.where(all_cross, TURNS, 0))
         # from the last piece, by the speed at the end itself
         above = jnp.where(jnp.max(f, axis=0) > 4.0 * slack, slack, 0.0)[i]
         newton = 1.0 - (f[-1, i] - above) / jnp.where(w[i] < 0.0, w[i] * h, -1.0)
@@ -420,7 +424,8 @@ class EventDriven(Scheme):
         table, count = logged(s, t + shift, w, w1, flow.of_gaps(blow))
         # back to the time of the step, which does not move with the parameters
         after = Flow(world, mode, flow.window, flow.d)
-        y = method.step(after.rate, t, jnp.concatenate([q, v2, push + blow]), -shift)[0]
+        y = jnp.concatenate([q, v2, push + blow])
+        y = derivative_of(method.step(after.rate, t, y, -shift)[0], jax.lax.stop_gradient(y))
         q, v2, push = flow.split(y)
         status = first_failure(failing(~jnp.all(jnp.isfinite(v2)), Status.nonfinite), struck.status)
         return _Loop(

@@ -28,11 +28,13 @@ import numpy as np
 from jax import Array
 from numpy.polynomial import chebyshev, polynomial
 
+from carom.projection.metric import times
+
 KNOTS = np.array([0.0, 0.25, 0.75, 1.0])
 DEGREE = 15
 PIECES = 8
 _TAIL = 4  # coefficients
-_TURNS = 20  # of the search for a zero
+TURNS = 20  # of the search for a zero
 _CHECKS = np.array([0.0, 0.0871, 0.3437, 0.6126, 0.8909, 1.0])  # of (2); not among the nodes
 
 _NODES = 0.5 - 0.5 * np.cos((2 * np.arange(DEGREE + 1) + 1) * np.pi / (2 * DEGREE + 2))
@@ -79,13 +81,12 @@ _AT_CHECKS = chebyshev.chebvander(2 * _CHECKS - 1, DEGREE) @ _COEFFICIENTS  # (c
 
 def dense(x: Array, rate: Array, h: Array) -> tuple[Any, Any]:
     """(1) at POINTS: values and rates (m, n), from x and rate (4, n) at KNOTS."""
-    return _A @ x + h * (_B @ rate), (_DA @ x) / h + _DB @ rate
+    return times(_A, x) + h * times(_B, rate), times(_DA, x) / h + times(_DB, rate)
 
 
 class Pieces(eqx.Module):
     """What is known of functions f (m, p) given at POINTS."""
 
-    at_nodes: Array  # (16, p)
     bernstein: Array  # (pieces, 16, p)
     rest: Array  # (p,) r of (2)
 
@@ -93,14 +94,14 @@ class Pieces(eqx.Module):
     def of(f: Array) -> "Pieces":
         """From values at POINTS."""
         nodes, checks = f[: DEGREE + 1], f[DEGREE + 1 :]
-        tail = jnp.sum(jnp.abs(_COEFFICIENTS[-_TAIL:] @ nodes), axis=0)
-        fault = jnp.max(jnp.abs(checks - _AT_CHECKS @ nodes), axis=0)
-        bernstein = jnp.tensordot(_BERNSTEIN, nodes, 1)
-        return Pieces(nodes, bernstein, 4.0 * (tail + fault))
+        tail = jnp.sum(jnp.abs(times(_COEFFICIENTS[-_TAIL:], nodes)), axis=0)
+        fault = jnp.max(jnp.abs(checks - times(_AT_CHECKS, nodes)), axis=0)
+        bernstein = times(_BERNSTEIN, nodes)
+        return Pieces(bernstein, 4.0 * (tail + fault))
 
     def raised(self, by: Array) -> "Pieces":
         """Of f + by, (p,)."""
-        return Pieces(self.at_nodes + by, self.bernstein + by, self.rest)
+        return Pieces(self.bernstein + by, self.rest)
 
     @property
     def least(self) -> Array:
@@ -119,23 +120,24 @@ class Pieces(eqx.Module):
         u = first / jnp.where(first == last, 1.0, first - last)
         return (jnp.arange(PIECES)[:, None] + jnp.clip(u, 0.0, 1.0)) / PIECES
 
-    def zero(self, piece: Array, i: Array) -> Array:
+    def zero(self, piece: Array, i: Array, turns: Any = TURNS) -> Array:
         """The zero of function i in a piece that it crosses, as a part of the step.
 
-        Newton's method, or bisection where that leaves what is known to hold the zero.
+        Newton's method, or bisection where that leaves what is known to hold the zero; p and its
+        slope by de Casteljau's, b_k <- (1 - u) b_k + u b_{k+1}.
         """
-        c = _COEFFICIENTS @ self.at_nodes[:, i]
-        k = jnp.arange(DEGREE + 1)
+        b = self.bernstein[piece, :, i]
 
         def turn(_, loop):
-            x, a, b = loop
-            angle = jnp.arccos(jnp.clip(2.0 * x - 1.0, -1.0, 1.0))
-            p = jnp.sum(c * jnp.cos(k * angle))
-            sine = jnp.maximum(jnp.sin(angle), 1e-8)
-            slope = 2.0 * jnp.sum(k * c * jnp.sin(k * angle)) / sine
-            a, b = jnp.where(p > 0.0, x, a), jnp.where(p > 0.0, b, x)
-            next = x - p / jnp.where(slope == 0.0, 1.0, slope)
-            return jnp.where((next >= a) & (next <= b), next, 0.5 * (a + b)), a, b
+            u, low, high = loop
+            c = jax.lax.fori_loop(
+                0, DEGREE - 1, lambda _, c: c + u * (jnp.roll(c, -1) - c), b
+            )
+            slope = DEGREE * (c[1] - c[0])
+            p = c[0] + u * (c[1] - c[0])
+            low, high = jnp.where(p > 0.0, u, low), jnp.where(p > 0.0, high, u)
+            next = u - p / jnp.where(slope == 0.0, 1.0, slope)
+            return jnp.where((next >= low) & (next <= high), next, 0.5 * (low + high)), low, high
 
-        start = (self.secant()[piece, i], piece / PIECES, (piece + 1.0) / PIECES)
-        return jax.lax.fori_loop(0, _TURNS, turn, start)[0]
+        start = (self.secant()[piece, i] * PIECES - piece, jnp.zeros(()), jnp.ones(()))
+        return (piece + jax.lax.fori_loop(0, turns, turn, start)[0]) / PIECES

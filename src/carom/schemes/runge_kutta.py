@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from carom.projection.metric import times
+
 
 class RungeKutta:
     """A tableau as dense arrays; order 8(7) of Dormand and Prince by default."""
@@ -27,11 +29,11 @@ class RungeKutta:
         a, c = jnp.asarray(self.a), jnp.asarray(self.c)
 
         def stage(i, k):
-            rated = rate(t + c[i] * h, y + h * (a[i] @ k))
+            rated = rate(t + c[i] * h, y + h * times(a[i], k))
             return jax.lax.dynamic_update_slice(k, rated[None], (i, 0))
 
         k = jax.lax.fori_loop(0, len(self.b), stage, jnp.zeros((len(self.b), y.shape[0])))
-        return y + h * (self.b @ k), h * (self.b_error @ k)
+        return y + h * times(self.b, k), h * times(self.b_error, k)
 
     def damped(self, rate, t: Array, y: Array, h: Array, faults: Array) -> Array:
         """Faults (m, n) of the rate, as they reach the motion."""
