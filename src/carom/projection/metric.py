@@ -28,9 +28,13 @@ def product(A: Array, x: Array) -> Array:
     return jnp.sum(A * x, axis=-1) if A.size <= _FUSED else A @ x
 
 
-def times(A: Any, X: Array) -> Array:
-    """A @ X for A (..., m, k), X (k, n): sums that fuse, where a dot would leave the loop."""
-    return jnp.sum(A[..., None] * X, axis=-2)
+def times(A: Any, X: Array) -> Any:
+    """A @ X for A (..., k), X (k, n), k small.
+
+    Written out: dots and large sums are handed to libraries, and a loop that holds one is not
+    compiled as one kernel.
+    """
+    return sum(A[..., k, None] * X[k] for k in range(X.shape[0]))
 
 
 class Metric(eqx.Module):
@@ -156,6 +160,8 @@ def solve_dense(A: Array, b: Array) -> Array:
     d = b.shape[0]
     if d > _UNROLLED:
         return jnp.linalg.solve(A, b)
+    if d == 1:
+        return b / A[0]
     rows = jnp.concatenate([A, b[:, None]], axis=1)
     order = jnp.arange(d)
     for k in range(d):

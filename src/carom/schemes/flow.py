@@ -124,4 +124,6 @@ def logged(s, t, before, after, blow):
     row = jnp.where(hit, row, s.table.shape[0])  # beyond the table: not written
     times, gaps = jnp.full(blow.shape, t), jnp.arange(blow.shape[0], dtype=float)
     rows = jnp.stack([times, gaps, before, after, blow], axis=1)
-    return s.table.at[row].set(rows, mode="drop"), s.struck + hit
+    here = jnp.arange(s.table.shape[0])[:, None] == row  # (k, p); a scatter would leave the loop
+    written = jnp.sum(jnp.where(here[:, :, None], rows, 0.0), axis=1)
+    return jnp.where(jnp.any(here, axis=1)[:, None], written, s.table), s.struck + hit

@@ -96,7 +96,8 @@ class Pieces(eqx.Module):
         nodes, checks = f[: DEGREE + 1], f[DEGREE + 1 :]
         tail = jnp.sum(jnp.abs(times(_COEFFICIENTS[-_TAIL:], nodes)), axis=0)
         fault = jnp.max(jnp.abs(checks - times(_AT_CHECKS, nodes)), axis=0)
-        bernstein = times(_BERNSTEIN, nodes)
+        # in a loop: what reads them does not compute them again
+        bernstein = jax.lax.map(lambda B: times(B, nodes), jnp.asarray(_BERNSTEIN))
         return Pieces(bernstein, 4.0 * (tail + fault))
 
     def raised(self, by: Array) -> "Pieces":
@@ -130,9 +131,7 @@ class Pieces(eqx.Module):
 
         def turn(_, loop):
             u, low, high = loop
-            c = jax.lax.fori_loop(
-                0, DEGREE - 1, lambda _, c: c + u * (jnp.roll(c, -1) - c), b
-            )
+            c = jax.lax.fori_loop(0, DEGREE - 1, lambda _, c: c + u * (jnp.roll(c, -1) - c), b)
             slope = DEGREE * (c[1] - c[0])
             p = c[0] + u * (c[1] - c[0])
             low, high = jnp.where(p > 0.0, u, low), jnp.where(p > 0.0, high, u)
