@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import carom
 from carom import Status
 from carom.projection.exact import kkt_residual as own_residual
 from carom.projection.metric import metric_of
@@ -162,3 +163,13 @@ def test_clarabel_finds_the_same_point(kind, p, d, family):
     assert np.median(apart) < 1e-7
     assert len(apart) >= 0.9 * N
     assert "PrimalInfeasible" not in statuses
+
+
+def test_second_derivatives_of_what_depends_on_a_projection():
+    def square(a):
+        rows = jnp.array([[jnp.cos(a), jnp.sin(a)], [1.0, 10.0]])
+        return jnp.sum(carom.project([-1.0, 0.5], G=rows, b=jnp.zeros(2)).point ** 2)
+
+    h, slope = 1e-5, jax.jit(jax.jacfwd(square))
+    by_difference = (slope(0.3 + h) - slope(0.3 - h)) / (2.0 * h)
+    assert jax.jit(jax.jacfwd(jax.jacfwd(square)))(0.3) == pytest.approx(by_difference, rel=1e-8)

@@ -3,7 +3,7 @@
     x* = argmin 1/2 |x - target|^2_M   subject to   G x + b >= 0                              (1)
     KKT: M (x* - target) = G^T lam,   0 <= lam  perp  G x* + b >= 0                           (2)
 
-One row has a closed form, and two have theirs.  More rows use the dual active-set method of Goldfarb and Idnani
+One row has a closed form.  Several rows use the dual active-set method of Goldfarb and Idnani
 (1983), which is finite, needs no feasible start, and meets linearly dependent, redundant and
 contradictory rows as ordinary cases.  In the whitened unknown y, x = target + W^T y, with unit rows
 
@@ -14,8 +14,8 @@ products of vectors only, so no factorisation enters a compiled loop and the con
 is not squared, as it would be with G M^-1 G^T.  The derivative is that of (2) with the same rows
 tight.
 
-Rows that are nearly opposite can make a working set in which digits are lost.  Where the residual
-of (2) shows it, the dual is solved again by the proximal point method,
+Three or more rows that are nearly opposite can make a working set in which digits are lost.  Where
+the residual of (2) shows it, the dual is solved again by the proximal point method,
 
     lam_{k+1} = argmin 1/2 lam^T (N N^T + s_k^2) lam + (c - s_k^2 lam_k) lam,   lam >= 0      (3)
 
@@ -166,7 +166,7 @@ def _several_rows(metric, target, G, b, active):
         x, lam = target + metric.lift(y), lam / length
         return x, lam, kkt_residual(metric, target, G, b, active, x, lam)
 
-    w = (_pair if len(c) == 2 else _active_set)(N, c, size, active)
+    w = _active_set(N, c, size, active)
     infeasible = failing(w.infeasible, Status.infeasible)
     if len(c) == 2:
         return *answer(*_refined(w, N, c))[:2], w.iterations, infeasible
@@ -219,47 +219,6 @@ class _Working(eqx.Module):
     slack: Array  # (p,) n_i y + c_i, inf where left out
     iterations: Array
     infeasible: Array
-
-
-def _pair(N, c, data_scale, active) -> _Working:
-    """Two rows: with i the one that is violated most, and z what n_j has across n_i,
-
-        y = -c_i n_i + step z,     n_j = g n_i + z,     step = max(0, -(n_j y_i + c_j) / |z|^2)
-
-    where y_i = -c_i n_i.  Row i keeps its push: c_i <= c_j and |g| <= 1.
-    """
-    slack = jnp.where(active, c, jnp.inf)
-    i = jnp.argmin(jnp.where(slack < -_SLACK * data_scale, slack, jnp.inf))
-    j = 1 - i
-    n, other = N[i], N[j]
-    first = slack[i] < -_SLACK * data_scale[i]
-    y = jnp.where(first, -c[i], 0.0) * n
-    g = jnp.sum(n * other)
-    z = other - g * n
-    again = jnp.sum(n * z)  # done twice, as Gram-Schmidt must be
-    g, z = g + again, z - again * n
-    z2 = jnp.sum(z * z)
-    rest, size = jnp.sum(other * y) + c[j], _norm(y)
-    pressed = first & active[j] & (rest < -_SLACK * (data_scale[j] + size))
-    second = pressed & (z2 > _DEPENDENT**2)
-    rounding = _SLACK * (data_scale[j] + size + jnp.abs(g) * (data_scale[i] + size))
-    lost = (jnp.sqrt(z2) + jnp.maximum(g, 0.0)) * _REACH * (jnp.max(data_scale) + size)
-    dual = jnp.where(second, z / jnp.where(second, z2, 1.0), 0.0)
-    step = jnp.where(second, -rest / jnp.where(second, z2, 1.0), 0.0)
-    is_i = jnp.arange(2) == i
-    push = jnp.where(first, jnp.maximum(-c[i] - g * step, 0.0), 0.0)
-    y = y + step * z
-    return _Working(
-        lam=jnp.where(is_i, push, step),
-        y=y,
-        inside=jnp.where(is_i, first, second),
-        P=jnp.where(is_i[:, None], jnp.where(first, n - g * dual, 0.0), dual),
-        settled=jnp.zeros(2, bool),
-        entering=jnp.array(-1),
-        slack=slack,
-        iterations=first.astype(int) + second.astype(int),
-        infeasible=pressed & ~second & (rest < -rounding - lost),
-    )
 
 
 def _active_set(N, c, data_scale, active) -> _Working:

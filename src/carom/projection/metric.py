@@ -21,6 +21,8 @@ from carom.errors import MassError
 _UNROLLED = 6
 # Up to this many entries a product is a sum that fuses; above it a BLAS-like dot is faster.
 _FUSED = 256
+# Up to this many terms a sum stays a sum; in some batches there are a few times as many.
+_SUMMED = 1024
 
 
 def product(A: Array, x: Array) -> Array:
@@ -31,9 +33,10 @@ def product(A: Array, x: Array) -> Array:
 def times(A: Any, X: Array) -> Any:
     """A @ X for A (..., k), X (k, n), k small.
 
-    Written out: dots and large sums are handed to libraries, and a loop that holds one is not
-    compiled as one kernel.
+    Dots and large sums are handed to libraries, and a loop that holds one is not one kernel.
     """
+    if A.size * X.shape[1] <= _SUMMED:
+        return jnp.sum(A[..., None] * X, axis=-2)
     return sum(A[..., k, None] * X[k] for k in range(X.shape[0]))
 
 
