@@ -7,6 +7,7 @@ import pytest
 
 import carom
 import random_derivatives
+from carom.derivatives import derivative_of
 from carom.errors import DerivativeError
 from random_families import FAMILIES
 
@@ -278,3 +279,10 @@ def test_random_systems(family):
     assert found["faults"] == []
     assert found["compared"] >= 20
     assert found["NaN"] <= 2
+
+
+def test_a_second_derivative_finds_the_first():
+    def square(a):  # sin, of which the value is known without a derivative
+        return derivative_of(jnp.sin(a), jax.lax.stop_gradient(jnp.sin(a))) ** 2
+
+    assert float(jax.grad(jax.grad(square))(0.3)) == pytest.approx(2.0 * np.cos(0.6), rel=1e-14)

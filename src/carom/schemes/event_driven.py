@@ -264,7 +264,7 @@ class EventDriven(Scheme):
         )
 
     def _tried(self, flow, method, s, y, t_end, h, tiny):
-        """What a step of length h has in it, its error in tolerances, if it will do, and its end."""
+        """What a step of length h has in it, its error in tolerances, if it will do, its end."""
         ends, errors = jax.vmap(lambda x: method.step(flow.rate, s.t, y, x * h))(KNOTS[1:])
         path = _Path.along(flow, method, s.t, y, ends, h)
         errors = jnp.max(jnp.abs(errors[:, : 2 * flow.d]), axis=0)
