@@ -5,9 +5,10 @@ import os
 
 # XLA runs the body of a loop on the CPU as a list of separate kernels unless the loop is "small",
 # by default 1 kB: a step of a small system then costs microseconds instead of some ten
-# nanoseconds.  This size takes in every single trajectory and batches of some hundred members, which
-# gain as much; larger batches keep their threads, and derivatives of event-driven runs, which would
-# compile twice as long as one kernel, stay lists.  It has an effect if carom is imported before JAX first compiles something.
+# nanoseconds.  This size takes in every single trajectory and batches of some hundred members;
+# larger batches keep their threads, and derivatives of event-driven runs, which would compile half
+# as long again as one kernel, stay lists.  It has an effect if carom is imported before JAX first
+# compiles something.
 _SMALL_LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=262144"
 
 if "xla_backend_extra_options" not in os.environ.get("XLA_FLAGS", ""):
