@@ -244,6 +244,10 @@ class Stepped(Protocol):
         """Refuse an initial state that is not admissible."""
         ...
 
+    def struck(self, state: Any, contacts: Any, lam: Any) -> Any:
+        """The state that a run starts from, after the impulses lam of an impact at t0."""
+        ...
+
     def gone_on(self, before: Any, scheme: Any, t: float) -> tuple[Any, Any, Any]:
         """q, v and memory at the end of the solution ``before``."""
         ...

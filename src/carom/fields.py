@@ -70,4 +70,5 @@ CONTACT = (  # after contact: the contacts that pushed in the step that ends at 
     Field("branch", ("direction",), "m", "from centre to centre, or from centre to wall"),
     Field("friction", ("direction",), "kg m/s", "tangential impulse; the first receives -friction"),
     Field("friction_force", ("direction",), "N", "friction over the length of the step"),
+    Field("gamma", (), "kg m/s", "what glue remembers after the step, <= 0"),
 )

@@ -29,6 +29,8 @@ _PLACES = ("point", "low", "high", "center", "corner", "position")  # of walls t
 def of_materials(file, name: str, parameters: dict) -> tuple[dict, dict]:
     """What a builder is given of materials, as Spheres take it; and the other parameters."""
     found, others = {}, dict(parameters)
+    if isinstance(others.get("glue"), bool):
+        found["glue"] = others.pop("glue")
     if "material" in others:
         found["material"] = _materials(file, name, others)
     for key in ("restitution", "friction"):

@@ -116,7 +116,8 @@ def _in_turn(W, gap, speed, e, small, end):
 
 def _struck(W, w, e: Any, closed):
     """(2), with e (p,) or a function of w."""
-    lam, b = np.zeros(len(w)), (1.0 + (e(w) if callable(e) else e)) * w
+    kept: Any = e(w) if callable(e) else e
+    lam, b = np.zeros(len(w)), (1.0 + kept) * w
     rows = np.flatnonzero(closed & (np.diagonal(W) > 0.0))
     for _ in range(_SWEEPS):
         before = lam.copy()

@@ -30,6 +30,11 @@ in the step, c = |u - v_f|, and to an overlap (kernels/numba/projection.py, (4))
 so that w_k <= tol_k where lam_k pushes, and gaps of the step before were entered by h tol_k at
 most.  Hence (3) holds to the sum of 2 lam_k tol_k, the larger one of this step and of the step
 before, whose overlap this one takes back; it falls with h.
+
+What is glued (worlds/spheres/glued.py) may pull, as long as it remembers gamma < 0,
+
+    gamma = min(0, gamma before - Lam),       Lam >= 0 if gamma before = 0                      (6)
+    gap = 0 if gamma < 0                                                                        (7)
 """
 
 import numpy as np
@@ -57,6 +62,8 @@ def certify_spheres(sol: SpheresSolution) -> Certificate:
     with enough_for(len(sol.pile)):
         motion = _Motion(sol)
         rows = _CLAUSES + _OF_SPIN if sol.pile.spins else _CLAUSES
+        if sol.pile.glue:
+            rows = [row for row in _CLAUSES if row.name != "sign"] + _OF_GLUE
         clauses = tuple(_clause(row, motion) for row in rows)
     how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
     if sol.status is Status.loose:
@@ -153,6 +160,48 @@ def _feasibility(m):
 
 def _feasibility_run(m):
     return m.sol.overlap, m.entered(), m.sol.t
+
+
+def _pull(m):
+    """A contact pulls where glue held it before the step, known where all steps are recorded."""
+    found, held = np.zeros(len(m.sol)), {}
+    for k, c in enumerate(m.sol.contacts):
+        keys = list(map(tuple, np.sort(c.pairs, axis=1)))
+        loose = np.array([key not in held for key in keys], bool) if m.every_step and k else None
+        loose = c.gamma > 0.0 if loose is None else loose | (c.gamma > 0.0)
+        found[k] = -np.min(c.impulse[loose], initial=0.0)
+        held = {key for key, gamma in zip(keys, c.gamma, strict=True) if gamma < 0.0}
+    return found, np.zeros(len(m.sol)), m.sol.t
+
+
+def _memory_of_glue(m):
+    """(6) of contacts in the records before and after a step."""
+    found, size, before = np.zeros(len(m.sol)), np.zeros(len(m.sol)), {}
+    for k, c in enumerate(m.sol.contacts):
+        keys = list(map(tuple, np.sort(c.pairs, axis=1)))
+        if k:
+            left = np.array([before.get(key, 0.0) for key in keys])
+            off = c.gamma - np.minimum(left - c.impulse, 0.0)
+            lost = [gamma for key, gamma in before.items() if key not in set(keys)]
+            found[k] = max(np.max(np.abs(off), initial=0.0), -min(lost, default=0.0))
+            size[k] = np.max(np.abs(left) + np.abs(c.impulse), initial=0.0)
+        before = dict(zip(keys, c.gamma, strict=True))
+    return found, 100.0 * _ROUNDING * size, m.sol.t
+
+
+def _held(m):
+    """(7), but for how far what holds slid along, as in complementarity."""
+    found, allowed = np.zeros(len(m.sol)), np.full(len(m.sol), 1e-300)
+    g = float(np.linalg.norm(m.pile.gravity))
+    for k, table in enumerate(m.sol.contacts):
+        if len(table) and np.any(table.gamma < 0.0):
+            gap, fast, far, _ = _measured(m, k, table)
+            slid = (m.h * (fast + m.h * g)) ** 2 / far
+            bound = _MARGIN * (m.length + slid) + _ROUNDING * np.max(np.abs(m.sol.x[k]))
+            off = np.where(table.gamma < 0.0, np.abs(gap) / bound, 0.0)
+            worst = int(np.argmax(off))
+            found[k], allowed[k] = abs(gap[worst]), bound[worst]
+    return found, allowed, m.sol.t
 
 
 def _sign(m):
@@ -363,6 +412,9 @@ def _energy(m):
     sol = m.sol
     gain = np.diff(sol.kinetic_energy()) - sol.work[1:]
     slack = _MARGIN * sol.push[1:] * m.tolerated()
+    if m.pile.glue:  # what a tangent has opened while it slid round, (h v)^2 / d, is closed again
+        fast = np.maximum(m.speed[1:], m.speed[:-1])
+        slack = slack + _MARGIN * sol.push[1:] * m.h * fast**2 / m.pile.smallest
     if m.pile.bounces or not m.exact:
         g = float(np.linalg.norm(m.pile.gravity))
         slack = slack + _MARGIN * m.h * g * (2.0 * sol.push[1:] + m.weight * np.diff(sol.t))
@@ -393,6 +445,11 @@ _CLAUSES = [
     Row(_kinematics, "kinematics", "Dx = h v, the step before a record", "rounding"),
     Row(_energy, "energy", "DT <= work of the forces", "2 sum of lam min(tol / h, 300 tol c)"),
 ]
+_OF_GLUE = [
+    Row(_pull, "sign", "lam >= 0 if gamma = 0", "0"),
+    Row(_memory_of_glue, "glue, memory", "gamma = min(0, gamma before - lam)", "rounding"),
+    Row(_held, "glue, gap", "gap = 0 if gamma < 0", "2 tol + (h v)^2 / r"),
+]
 _OF_SPIN = [
     Row(_angular, "angular momentum", "I Dw = angular impulse, each sphere", "rounding"),
     Row(_cone, "cone", "|T| <= mu lam", "rounding"),
@@ -415,6 +472,8 @@ def _not_checked(name, m):
         return "the force of the user is not recorded"
     if name == "momentum, total" and m.pile.walls.obstacles:
         return "obstacles take momentum"
+    if name == "glue, memory" and not m.every_step:
+        return "not all steps are recorded"
     if name == "energy" and m.moving:
         return "walls or radii that move do work"
     if name == "energy" and m.pile.rubs and m.pile.bounces:

@@ -35,6 +35,8 @@ def save_pile(group, pile: Spheres) -> None:
     if pile.spins:
         group.attrs["friction"] = _kept(pile.friction)
         group["spin"], group["inertia"] = pile.spin, pile.inertia
+    if pile.glue:
+        group.attrs["glue"] = True
     if pile.material is not None:
         names = list(dict.fromkeys(pile.material))
         group.attrs["materials"] = json.dumps(names)
@@ -80,6 +82,7 @@ def load_pile(group, path) -> Spheres:
         walls=walls,
         restitution=_found(group.attrs["restitution"]),
         periodic=[p if p > 0.0 else None for p in group["period"][:]],
+        glue=bool(group.attrs.get("glue", False)),
         tolerance=float(group.attrs["tolerance"]),
         iterations=int(group.attrs["iterations"]),
     )

@@ -261,9 +261,11 @@ class RecordedSpheres(SpheresSolution):
             i, wall = pairs[:, 0], pairs[:, 1] < 0
             across = cell.nearest_image(x[np.where(wall, 0, pairs[:, 1])] - x[i])
             branch = np.where(wall[:, None], r[i, None] * normal, across)
-            friction = np.broadcast_to(0.0, normal.shape)
+            friction, gamma = np.broadcast_to(0.0, normal.shape), np.broadcast_to(0.0, len(i))
             if "friction" in rows.dtype.names:
                 friction = rows["friction"].copy()
+            if "gamma" in rows.dtype.names:
+                gamma = rows["gamma"].copy()
             tables.append(
                 ContactTable(
                     pairs=pairs,
@@ -274,6 +276,7 @@ class RecordedSpheres(SpheresSolution):
                     branch=branch[:, :d],
                     friction=friction[:, :d],
                     friction_force=friction[:, :d] / self.dt,
+                    gamma=gamma,
                 )
             )
         return tables

@@ -72,6 +72,7 @@ _FRAME = np.dtype(
 )
 _CONTACT = np.dtype([("pair", "<i4", (2,)), ("impulse", "<f8"), ("normal", "<f8", (3,))])
 _SLIDING = np.dtype([*_CONTACT.descr, ("friction", "<f8", (3,))])
+_GLUED = np.dtype([*_CONTACT.descr, ("gamma", "<f8")])
 _TOUCHING = 10  # contacts between spheres, per sphere, at most; no packing has 7.5 [1]
 # [1] G. Kuperberg, O. Schramm, Average kissing numbers for non-congruent sphere packings,
 #     Math. Res. Lett. 1 (1994) 339-344: below 14.93 / 2.
@@ -241,7 +242,7 @@ class _Layout:
         touching = self.N * (_TOUCHING + self.W)
         together = max(1, min(records, _CHUNK_BYTES // (24 * self.N)))  # records of a chunk
         rows, chunk = records * self.N, together * self.N
-        self.contact = _SLIDING if pile.spins else _CONTACT
+        self.contact = _GLUED if pile.glue else _SLIDING if pile.spins else _CONTACT
         self.columns = [
             *(
                 Column(name, _FLOAT, inner, chunk, rows)
@@ -319,7 +320,7 @@ def _three(field, x) -> np.ndarray:
 
 def felt(table: ContactTable, N) -> np.ndarray:
     """(N,) [N] the sum of the sizes of the contact forces on each sphere, in the last step."""
-    total, force = np.zeros(N), table.force
+    total, force = np.zeros(N), np.abs(table.force)
     if np.any(table.friction_force):
         force = np.sqrt(force**2 + np.sum(table.friction_force**2, axis=1))
     for side in (0, 1):
@@ -335,6 +336,8 @@ def _contact_rows(table: ContactTable, kind: np.dtype) -> np.ndarray:
     rows["normal"] = _wide(table.normal)
     if kind == _SLIDING:
         rows["friction"] = _wide(table.friction)
+    if kind == _GLUED:
+        rows["gamma"] = table.gamma
     return rows
 
 

@@ -67,8 +67,9 @@ def _chains(table, x, seen):
     """The contact forces as lines."""
     from matplotlib.collections import LineCollection
 
-    order = np.argsort(table.force)
-    start, force = x[table.pairs[order, 0]][:, seen], table.force[order]
+    size = np.abs(table.force)  # glue pulls
+    order = np.argsort(size)
+    start, force = x[table.pairs[order, 0]][:, seen], size[order]
     segments = np.stack([start, start + table.branch[order][:, seen]], axis=1)
     part = force / max(np.max(force), 1e-300)
     lines = LineCollection(

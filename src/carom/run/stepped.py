@@ -68,6 +68,7 @@ class Stepped:
         impact = rebound(world, world.metric(q), contacts, v, contacts.closed())
         self.stopped = impact.status
         self.state = State(t, q, impact.point, memory)
+        self.impact = contacts, impact.multipliers
         self.residual = float(impact.residual)
         self.seen.struck(self.state, contacts, impact.multipliers, impact.residual)
 
@@ -79,6 +80,7 @@ class Stepped:
             self.state, report = started(
                 self.scheme, self.world, t0, self.state.q, self.state.v, dt
             )
+            self.state = self.world.struck(self.state, *self.impact)
             if report is not None:
                 self._pushed_first(report)
         return self._piece(made)

@@ -20,6 +20,10 @@ def check_options(pile, scheme, record) -> None:
             f"pile has friction = {materials.text(pile.friction)} and spin: take Maury() or "
             "Moreau()"
         )
+    if pile.glue and not scheme.gluey:
+        raise errors.KindError(
+            f"{type(scheme).__name__} does not carry what glue remembers: use Maury"
+        )
     if scheme.one_restitution and not isinstance(pile.restitution, float):
         raise errors.RestitutionError(
             f"restitution is {materials.text(pile.restitution)}, but {type(scheme).__name__} has "

@@ -7,6 +7,7 @@ import numpy as np
 
 from carom.errors import FrictionError
 from carom.status import Status
+from carom.worlds.spheres.glued import remembered
 from carom.worlds.spheres.materials import BySpeed
 from carom.worlds.spheres.sliding import Coulomb, Sliding
 
@@ -40,6 +41,7 @@ class Contacts:
     e: Any  # restitution: a number, (p,), or of speed (materials.py)
     measure_rate: Any = field(repr=False)  # gives (p,) d gap / dt at fixed positions [m/s]
     memory: Any = field(repr=False)  # the list they are of, and the guess (memory.py)
+    gamma: np.ndarray | None = None  # (p,) what glue remembers, <= 0, where there is any
     sliding: Sliding | None = None  # where there is friction; m is then 4, else 1 (sliding.py)
     remembered: bool = False  # whether ``memory`` has the multipliers of this step
     _rate: Any = None
@@ -93,6 +95,9 @@ class Contacts:
 
         With friction lam is no guess but under Maury: what it is off by would be off in each step.
         """
+        if self.gamma is not None:
+            glue = self.memory.glue.after(self.i, self.source, remembered(self.gamma, lam[:, 0]))
+            return replace(self.remembering(lam).memory, glue=glue)
         if self.remembered or (self.sliding is not None and self.sliding.rubs):
             return self.memory
         return self.remembering(lam).memory
@@ -127,6 +132,7 @@ class Contacts:
             guess=self.guess[active],
             rounding=self.rounding[active],
             e=self.e if isinstance(self.e, float) else _chosen(self.e, active),
+            gamma=None if self.gamma is None else self.gamma[active],
             sliding=None if self.sliding is None else self.sliding.chosen(active),
             _rate=None if self._rate is None else self._rate[active],
         )

@@ -14,6 +14,29 @@ from carom.worlds.spheres.neighbours import PairList
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
+class Glue:
+    """gamma <= 0 (glued.py)."""
+
+    pair: np.ndarray  # (P,) [kg m/s]
+    wall: np.ndarray  # (N, W) likewise
+
+    def of(self, i, source) -> np.ndarray:
+        """(p,) of rows."""
+        pair, found = source >= 0, np.zeros(len(source))
+        found[pair] = self.pair[source[pair]]
+        found[~pair] = self.wall[i[~pair], -1 - source[~pair]]
+        return found
+
+    def after(self, i, source, gamma) -> "Glue":
+        """Of these rows; others have let go."""
+        pair, wall, of_pair = np.zeros_like(self.pair), np.zeros_like(self.wall), source >= 0
+        pair[source[of_pair]] = gamma[of_pair]
+        wall[i[~of_pair], -1 - source[~of_pair]] = gamma[~of_pair]
+        return Glue(pair, wall)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
 class Memory:
     """P pairs in the list, W walls; the guesses are (..., 4) where spheres spin."""
 
@@ -21,13 +44,14 @@ class Memory:
     pair: np.ndarray  # (P,) multipliers of the step before [kg m/s]
     wall: np.ndarray  # (N, W) likewise
     rebuilds: np.ndarray  # () int, of the list
+    glue: "Glue | None" = None  # what glue remembers
 
     @staticmethod
-    def first(pairs: PairList, walls: tuple[int, ...]) -> "Memory":
+    def first(pairs: PairList, walls: tuple[int, ...], glue: bool = False) -> "Memory":
         """Of a run that starts: no guess; ``walls`` is the shape of ``wall``."""
-        return Memory(
-            pairs, np.zeros((len(pairs.second), *walls[2:])), np.zeros(walls), np.array(1)
-        )
+        guess = np.zeros((len(pairs.second), *walls[2:])), np.zeros(walls)
+        gamma = Glue(np.zeros(len(pairs.second)), np.zeros(walls)) if glue else None
+        return Memory(pairs, *guess, np.array(1), gamma)
 
     def with_list(self, pairs: PairList) -> "Memory":
         """With a new list; what is known of a pair goes with it."""
@@ -36,7 +60,10 @@ class Memory:
         else:
             columns = [pairs.carried(self.pairs, one.copy()) for one in self.pair.T]
             guess = np.stack(columns, axis=1)
-        return Memory(pairs, guess, self.wall, self.rebuilds + 1)
+        glue = self.glue
+        if glue is not None:
+            glue = Glue(pairs.carried(self.pairs, glue.pair), glue.wall)
+        return Memory(pairs, guess, self.wall, self.rebuilds + 1, glue)
 
     def blank(self) -> "Memory":
         """Without a guess."""
@@ -63,3 +90,11 @@ class Memory:
         pair[source[of_pair]] = lam[of_pair]
         walls[i[~of_pair], -1 - source[~of_pair]] = lam[~of_pair]
         return replace(self, pair=pair, wall=walls)
+
+
+def glue_for(walls: tuple[int, ...], memory: Memory) -> Glue:
+    """What is left of the glue of another run, which may have had other walls, or none."""
+    if memory.glue is None:
+        return Glue(np.zeros(len(memory.pairs.second)), np.zeros(walls))
+    same = memory.glue.wall.shape == walls
+    return memory.glue if same else Glue(memory.glue.pair, np.zeros(walls))

@@ -50,6 +50,9 @@ class Spheres:
         with friction.
     material
         A name, or one for each sphere; walls have their own.  None: none.
+    glue
+        True: contacts hold until they are pulled as much as they were pushed (e = 0, no friction,
+        Maury).
     spin
         w (N, 3), in two dimensions (N,) [rad/s]; None: none.  Given, spheres spin also if mu = 0.
     inertia
@@ -91,6 +94,7 @@ class Spheres:
         *,
         friction: Any = 0.0,
         material: Any = None,
+        glue: bool = False,
         spin: Any = None,
         inertia: Any = None,
         force: Callable[..., Any] | None = None,
@@ -115,6 +119,7 @@ class Spheres:
         self.friction = materials.coefficient("friction", friction)
         materials.check_pairs(self)
         self.spins = self.rubs or spin is not None  # whether the state has a spin
+        self.glue = _glue(glue, self)
         self.spin = _finite("spin", _spin(spin, N, d))  # (N, 3) or (N,) [rad/s]
         self.given_inertia = None if inertia is None else _scalars("inertia", inertia, N)
         self.tolerance, self.iterations = _tolerance(tolerance), _count("iterations", iterations)
@@ -223,8 +228,8 @@ class Spheres:
 
     def __repr__(self) -> str:
         mu = f", mu={materials.text(self.friction)}" if self.spins else ""
-        e = materials.text(self.restitution)
-        return f"Spheres(N={len(self)}, dimension={self.dimension}, e={e}{mu})"
+        e, glue = materials.text(self.restitution), ", glue" * self.glue
+        return f"Spheres(N={len(self)}, dimension={self.dimension}, e={e}{mu}{glue})"
 
     def _repr_html_(self) -> str:
         walls = [*self.walls.walls, *self.walls.obstacles]
@@ -272,6 +277,7 @@ class Spheres:
             "restitution": self.restitution,
             "friction": self.friction,
             "material": self.material,
+            "glue": self.glue,
             "spin": self.spin if self.spins else None,
             "inertia": self.given_inertia,
             "periodic": self.period,
@@ -323,6 +329,21 @@ def _gravity(value, d):
             f"gravity is {value!r}; it must be a vector of {d} numbers, such as {example}"
         )
     return found
+
+
+def _glue(value, pile):
+    if value not in (True, False):
+        raise errors.KindError(f"glue is {value!r}; it must be True or False")
+    if value and pile.bounces:
+        what = materials.text(pile.restitution)
+        raise errors.RestitutionError(
+            f"restitution is {what} with glue, which is inelastic: make it 0"
+        )
+    if value and pile.spins:
+        raise errors.FrictionError(
+            "glue and friction together have no law here: leave one of them, and spin, out"
+        )
+    return bool(value)
 
 
 def _spin(value, N, d):

@@ -1,12 +1,13 @@
 """What a run asks of a world of spheres (contracts.Stepped)."""
 
+from dataclasses import replace
 from typing import Any
 
 from carom.dump import arrays_of
 from carom.errors import KindError, ShapeError
 from carom.worlds.spheres import materials
 from carom.worlds.spheres.checks import check_overlap, wide, with_spin
-from carom.worlds.spheres.memory import Memory
+from carom.worlds.spheres.memory import Glue, Memory
 from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.neighbours import PairList
 from carom.worlds.spheres.observer import Observer
@@ -57,8 +58,16 @@ class Moved:
         check_overlap(self, scheme, t, q[:, : self.dimension], left)
         radius, margin, pair, wall, rebuilds = (found[f"state.memory.{n}"] for n in _REMEMBERED)
         made = PairList(listed, radius, margin, self.cell, self.N)
-        memory = self.remembered(Memory(made, pair, wall, rebuilds))
+        gamma = [found.get(f"state.memory.glue.{n}") for n in ("pair", "wall")]
+        glue = None if gamma[0] is None or gamma[1] is None else Glue(gamma[0], gamma[1])
+        memory = self.remembered(Memory(made, pair, wall, rebuilds, glue))
         return q, with_spin(self.pile, v), memory
+
+    def struck(self, state, contacts, lam) -> Any:
+        """The state that a run starts from, after the impulses lam of an impact at t0."""
+        if not self.pile.glue:
+            return state
+        return replace(state, memory=contacts.kept(lam))
 
     def about(self, residual: float, iterations: int) -> str:
         """What to say of a run that failed."""
@@ -92,4 +101,6 @@ class Moved:
             }
         if pile.material is not None or any(isinstance(x, dict) for x in pile.coefficients):
             parts["the materials"] = materials.names(pile)
+        if pile.glue:
+            parts["the glue"] = ["glue"]
         return parts

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from carom.status import Status
+from carom.worlds.spheres.glued import remembered
 from carom.worlds.spheres.solution import (
     SpheresEnd,
     SpheresSolution,
@@ -83,11 +84,12 @@ class Observer:
         each[: self.world.N] = 1.0
         total, pushed = np.zeros((c.bodies, self.wide)), lam[:, 0].copy()
         if c.sliding is None:
-            projection.push(c.start, c.i, c.j, c.normal, each[:, 0].copy(), pushed, total)
+            n = c.normal if c.gamma is None else np.sign(pushed)[:, None] * c.normal
+            projection.push(c.start, c.i, c.j, n, each[:, 0].copy(), np.abs(pushed), total)
         else:
             kernel.push(c.start, c.i, c.j, c.normal, c.sliding.arm, each, lam, total)
         self.impulse += total[: self.world.N]
-        self.push += float(np.sum(pushed))
+        self.push += float(np.sum(np.abs(pushed)))
         wall = contacts.source < 0
         place, push = -1 - contacts.source[wall], pushed[wall, None] * contacts.normal[wall]
         if c.sliding is not None:
@@ -128,8 +130,13 @@ class Observer:
         if isinstance(self.last, dict):
             return self.last
         contacts, lam = self.last
-        found = contacts.chosen(lam[:, 0] > 0.0)
-        return {n: getattr(found, n) for n in _PUSHED} | {"lam": lam[lam[:, 0] > 0.0]}
+        acts, gamma = lam[:, 0] > 0.0, {}
+        if contacts.gamma is not None:
+            left = remembered(contacts.gamma, lam[:, 0])
+            acts = (lam[:, 0] != 0.0) | (left < 0.0)
+            gamma = {"gamma": left[acts]}
+        found = contacts.chosen(acts)
+        return {n: getattr(found, n) for n in _PUSHED} | {"lam": lam[acts]} | gamma
 
     # What a checkpoint needs; what the last step did only if a record lies inside of the next.
 
@@ -139,6 +146,8 @@ class Observer:
         tree = {name: np.array(getattr(self, name)) for name in names}
         pushed = {n: np.zeros((0, *shape), int) for n, shape in _PUSHED.items()}
         pushed |= {"lam": np.zeros((0, 1))}
+        if self.world.pile.glue:
+            pushed |= {"gamma": np.zeros(0)}
         tree |= {"moved": self.moved if inside else np.zeros(0)}
         return tree | {"pushed": self._pushed() if inside else pushed}
 
@@ -156,6 +165,7 @@ class Observer:
         """By how much a dump may grow from what it is at the start."""
         N, size = self.world.N, 4 if self.world.pile.spins else 1
         touching = N * (_TOUCHING + self.walls)
+        size += self.world.pile.glue
         guess = 16 * size * touching + 8 * (self.impulse.size + self.wall_impulse.size)
         return guess + 8192 + inside * (24 * N + (36 + 8 * size) * touching)
 

@@ -19,11 +19,12 @@ class ContactTable:
     pairs: np.ndarray  # (c, 2) int: two spheres; an obstacle k is N + k, a wall w is -1 - w
     position: np.ndarray  # (c, d) [m], of the point of contact
     normal: np.ndarray  # (c, d) unit, from the first to the second
-    impulse: np.ndarray  # (c,) [kg m/s] > 0, in the step; the first receives -impulse normal
+    impulse: np.ndarray  # (c,) [kg m/s] in the step, < 0: glue pulls; the first has -impulse normal
     force: np.ndarray  # (c,) [N], impulse over the length of the step
     branch: np.ndarray  # (c, d) [m], from centre to centre, or from centre to wall
     friction: np.ndarray  # (c, d) [kg m/s] tangential impulse; the first receives -friction
     friction_force: np.ndarray  # (c, d) [N], friction over the length of the step
+    gamma: np.ndarray  # (c,) [kg m/s] <= 0, what glue remembers after the step
 
     def __len__(self) -> int:
         """How many."""
@@ -343,4 +344,5 @@ def contact_table(world, pushed: dict, q: np.ndarray, t: float, dt: float) -> Co
         branch=branch[:, :d],
         friction=friction[:, :d],
         friction_force=friction[:, :d] / dt,
+        gamma=pushed.get("gamma", np.broadcast_to(0.0, len(i))),
     )

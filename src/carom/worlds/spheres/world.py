@@ -10,9 +10,10 @@ from carom.status import Status
 from carom.worlds.spheres import sliding
 from carom.worlds.spheres.answers import Metric, Nearest, Projection, Solved
 from carom.worlds.spheres.contacts import Contacts
+from carom.worlds.spheres.glued import Doubled
 from carom.worlds.spheres.implicit import held_back, stiffness
 from carom.worlds.spheres.materials import Materials, most
-from carom.worlds.spheres.memory import Memory
+from carom.worlds.spheres.memory import Memory, glue_for
 from carom.worlds.spheres.moved import Moved
 from carom.worlds.spheres.neighbours import Cell, PairList, margins, within_period
 
@@ -86,7 +87,10 @@ class World(Moved):
         """
         reach = np.full(self.N, 0.0 if memory is None else self._length())
         found = self._contacts(t, q, reach, memory)
-        held = np.where(self._normal(found) > 0.0, self._length(), 0.0)
+        holds = self._normal(found) > 0.0
+        if found.gamma is not None:
+            holds |= found.gamma < 0.0
+        held = np.where(holds, self._length(), 0.0)
         found.rounding = np.maximum(found.rounding, held)
         return found if memory is None else found.chosen(found.closed())
 
@@ -110,7 +114,8 @@ class World(Moved):
         if wall.shape != self._walls:
             wall = np.zeros(self._walls)
             pair = pair if pair.ndim == wall.ndim - 1 else np.zeros((len(pair), *self._walls[2:]))
-        return Memory(memory.pairs, pair, wall, np.array(0))
+        glue = glue_for(self._walls, memory) if self.pile.glue else None
+        return Memory(memory.pairs, pair, wall, np.array(0), glue)
 
     def keep_open(self, metric, t, q, free, dt, memory=None):
         """The velocity nearest to ``free`` that keeps every gap open from q to time t.
@@ -396,22 +401,24 @@ class World(Moved):
     def _project(self, target, contacts, b, active, most, relative=None):
         from carom.kernels.numba import projection
 
-        rows = contacts if active is None else contacts.chosen(active)
+        rows, glued = contacts if active is None else contacts.chosen(active), None
         lam = np.maximum(rows.guess if rows.sliding is None else rows.guess[:, 0], 0.0)
+        b = np.ascontiguousarray(b if active is None else b[active])
+        given = rows.start, rows.i, rows.j, rows.normal, b
+        if rows.gamma is not None and np.any(rows.gamma < 0.0):
+            glued = Doubled(rows, b, rows.guess)
+            given = glued.start, glued.i, glued.j, glued.normal, glued.b
         u, residual, iterations = projection.accelerated_gauss_seidel(
-            rows.start,
-            rows.i,
-            rows.j,
-            rows.normal,
-            np.ascontiguousarray(b if active is None else b[active]),
+            *given,
             self._inverse_mass_now(),
             contacts.spread(target),
-            lam,
+            lam if glued is None else glued.lam,
             most,
             self._relative() if relative is None else relative,
             self.pile.iterations,
         )
         status = _verdict(residual)
+        lam = lam if glued is None else glued.folded(len(lam))
         if active is not None:
             full = np.zeros(len(contacts.gap))
             full[active] = lam
@@ -478,6 +485,7 @@ class World(Moved):
             self.materials.restitution(i, j, source),
             lambda c: self._rate(c, t, x),
             memory,
+            None if memory.glue is None else memory.glue.of(i, source),
             slides,
         )
 
@@ -490,7 +498,9 @@ class World(Moved):
         margin = margins(reach, went, r, self.pile.smallest, self.dimension, last)
         margin = within_period(self.cell, r, reach, margin)
         made = PairList(x, r, margin, self.cell, self.N)
-        return Memory.first(made, self._walls) if memory is None else memory.with_list(made)
+        if memory is None:
+            return Memory.first(made, self._walls, self.pile.glue)
+        return memory.with_list(made)
 
     def _missed(self, pairs: PairList, t, q, reach, moved, whole) -> bool:
         """Whether a motion (N, 3) beyond ``reach`` may close a gap that had no row.
