@@ -229,3 +229,14 @@ def test_random_systems_of_any_seed(seed):
     """A table that moves, and a disc in an oval."""
     _without_fault(random_events.compared(FAMILIES[0], 10, seed))
     _without_fault(random_events.compared(FAMILIES[-1], 10, seed))
+
+
+@pytest.mark.slow
+def test_a_kink_that_the_method_does_not_see():
+    """Past three quarters of a step, where the two formulas of the method agree by chance."""
+    stops = next(family for family in FAMILIES if family.name == "compliant stops")
+    x = jnp.asarray(stops.drawn(250, 1000)[148:149])
+    loose, tight = (
+        np.asarray(random_events.driven(stops.kind)(x, 120, rtol).places) for rtol in (1e-8, 1e-12)
+    )
+    assert loose == pytest.approx(tight, abs=1e-8)

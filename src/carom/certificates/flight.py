@@ -19,12 +19,12 @@ glued may; gaps with friction are carried through contacts by carom/certificates
 from functools import cache
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from carom.certificates import rough
 from carom.certificates.rows import normals
+from carom.programs import compiled
 from carom.projection.metric import solve_dense
 from carom.schemes.runge_kutta import RungeKutta
 
@@ -264,7 +264,7 @@ class Begun(NamedTuple):
     state: Any  # (2d,)
 
 
-@eqx.filter_jit
+@compiled
 def beginnings(system, arrays):
     """Where contacts begin: on the walls that do not strike, and along them."""
 
@@ -275,7 +275,7 @@ def beginnings(system, arrays):
     return jax.vmap(one)(*arrays)
 
 
-@eqx.filter_jit
+@compiled
 def flights(system, arrays, columns):
     """Of many windows at once."""
 
@@ -286,7 +286,7 @@ def flights(system, arrays, columns):
     return jax.vmap(one)(*arrays)
 
 
-@eqx.filter_jit
+@compiled
 def contacts(system, arrays, columns):
     def one(t, x, h, n, small, held, slow, leave, beside):
         struck = _struck(system, t, x, held, slow)

@@ -6,13 +6,13 @@ next.  Both sides of each impact become records: gap, law and energy are then ju
 last flight must lead to the record that follows.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from carom.certificates.flight import flow_beside
 from carom.errors import CaromError
+from carom.programs import compiled
 from carom.schemes.scheme import NOT_KEPT
 
 _NEAR = 1e-9  # relative: times and impulses that are the same
@@ -142,7 +142,7 @@ def _next(pushes, interval):
     return found
 
 
-@eqx.filter_jit
+@compiled
 def _thread(system, arrays, n):
     def one(x, given):
         t, h, push, fresh, start, resting, later = given

@@ -3,12 +3,12 @@
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from carom.certificates.rows import beside, joints, normals
+from carom.programs import compiled
 
 # Every bound is this times the first-order estimate of what a scheme may do in a step.
 MARGIN = 2.0
@@ -138,7 +138,7 @@ class _Inside(NamedTuple):
     off: Any  # (d,) h times the most that f inside of a step is off the line between its ends
 
 
-@eqx.filter_jit
+@compiled
 def _insides(system, arrays):
     def one(t, q, v):
         def force(s):
@@ -167,22 +167,22 @@ def _at_face(system, t, q, lam):
     return _Face((own - contacts.rows).T @ lam)
 
 
-@eqx.filter_jit
+@compiled
 def _faces(system, arrays):
     return jax.vmap(lambda *x: _at_face(system, *x))(*arrays)
 
 
-@eqx.filter_jit
+@compiled
 def records(system, arrays):
     return jax.vmap(lambda *x: _at_record(system, *x))(*arrays)
 
 
-@eqx.filter_jit
+@compiled
 def _steps(system, arrays):
     return jax.vmap(lambda *x: _over_step(system, *x))(*arrays)
 
 
-@eqx.filter_jit
+@compiled
 def _masses(system, q):
     eye = jnp.eye(q.shape[1])
     return jax.vmap(lambda q: jax.vmap(system.metric(q).apply)(eye))(q)

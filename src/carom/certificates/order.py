@@ -13,12 +13,12 @@ lam of both, where it is more than what forces do meanwhile, is carried along as
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from carom.certificates.measured import in_chunks
 from carom.certificates.rows import normals
+from carom.programs import compiled
 
 _SWEEPS, _SETTLED = 2000, 1e-13  # of (2)
 _EVENTS = 200  # closings within a few steps
@@ -30,7 +30,7 @@ class _Coupled(NamedTuple):
     lifts: Any  # (d, p) M^-1 grad g^T
 
 
-@eqx.filter_jit
+@compiled
 def _coupled(system, arrays):
     def one(t, q):
         metric = system.metric(q)

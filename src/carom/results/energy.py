@@ -12,13 +12,13 @@ With a potential U(q) the energy is T + U, and the work that of all other forces
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from carom.certificates.measured import in_chunks
 from carom.errors import RecordError
+from carom.programs import compiled
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class _Over(NamedTuple):
     inertia: Any  # 1/4 (v_a DM v_a + v_b DM v_b)
 
 
-@eqx.filter_jit
+@compiled
 def _at_records(system, arrays):
     def at(t, q, v):
         kinetic = system.metric(q).energy(v)
@@ -103,7 +103,7 @@ def _at_records(system, arrays):
     return jax.vmap(at)(*arrays)
 
 
-@eqx.filter_jit
+@compiled
 def _over_steps(system, arrays):
     def over(ta, tb, qa, qb, va, vb):
         force = (system.forces(ta, qa, va) + system.forces(tb, qb, vb)) / 2

@@ -1,11 +1,11 @@
 """States between the records of a scheme that is exact at any step length."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import RecordError
+from carom.programs import compiled
 from carom.schemes.named import scheme_of_text
 from carom.status import is_ok
 
@@ -37,7 +37,7 @@ def between(sol, system, t: np.ndarray, side: str) -> tuple[np.ndarray, np.ndarr
     return np.asarray(q)[: len(t)], np.asarray(v)[: len(t)]
 
 
-@eqx.filter_jit
+@compiled
 def _moved(system, scheme, t0, q0, v0, t1):
     def one(given):
         t0, q0, v0, t1 = given

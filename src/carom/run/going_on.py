@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from carom.errors import KindError, RecordError, TimeError
+from carom.programs import compiled
 from carom.results.solution import End
 from carom.run.checks import checked_times
 from carom.run.loop import Carry, Run, Start, begin_compiled, go_on_compiled
@@ -90,7 +91,7 @@ def gone_on(run: Run, before) -> Start:
     return go_on_compiled(run, State(run.time(jnp.array(0)), q, v, memory))
 
 
-@eqx.filter_jit
+@compiled
 def _admissible(run, q) -> Array:
     found = run.system.nearest(run.system.metric(q), run.time(jnp.array(0)), q, **_NEAREST)
     return jnp.where(found.status == Status.ok, q + found.shift, q)

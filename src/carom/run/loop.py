@@ -11,6 +11,7 @@ from jax import Array
 
 from carom.derivatives import no_derivative_where
 from carom.fields import MOTION
+from carom.programs import compiled
 from carom.results.solution import Stats
 from carom.schemes.held import held
 from carom.schemes.scheme import Report, Scheme, State, rebound, started
@@ -376,8 +377,8 @@ def _written(rows, row, r):
     return jax.lax.dynamic_update_slice(rows, jnp.concatenate(row)[None], (r, 0))
 
 
-go_on_compiled = eqx.filter_jit(go_on)
-begin_compiled = eqx.filter_jit(begin)
-advance_compiled = eqx.filter_jit(advance)
-advance_listed_compiled = eqx.filter_jit(advance_listed)
-advance_each_compiled = eqx.filter_jit(advance_each)
+go_on_compiled = compiled(go_on)
+begin_compiled = compiled(begin)
+advance_compiled = compiled(advance)
+advance_listed_compiled = compiled(advance_listed)
+advance_each_compiled = compiled(advance_each)

@@ -15,7 +15,7 @@ from carom.contracts import Equations
 from carom.derivatives import derivative_of, no_derivative_where
 from carom.schemes.flow import Flow, logged, pressing, size_of, speed_of
 from carom.schemes.held import held, is_held
-from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, TURNS, Pieces, dense
+from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, TURNS, Pieces, dense, integral
 from carom.schemes.kinks import Kink, short_at_kink
 from carom.schemes.linearly_implicit import LinearlyImplicit
 from carom.schemes.resting import independent, reaction, second, stilled
@@ -29,6 +29,7 @@ _EPS = float(np.finfo(float).eps)
 _SLACK = 32.0 * _EPS  # of the size of a gap: below this it has no sign
 _SHORTEST = 4.0 * _EPS  # of the time: a step that no error shortens further
 _DEFECT = 1e3  # tolerances: what (1) may be off between the knots of a step
+_MISSED = 10.0  # tolerances: what the integral of (1) over a step may be off
 _CROWD = 40  # events within 1e-12 of the time: an accumulation over several gaps in turn
 _TURNS = 300_000  # of one step of the caller
 _DERIVATIVES = 2  # through an impact are right to this order
@@ -45,7 +46,8 @@ class EventDriven(Scheme):
     with ``stiff=True`` by a linearly implicit one (linearly_implicit.py), whose steps strong
     springs and dampers do not shorten once their own motion has died out.  A step is accepted if
     the errors of a quarter, three quarters and the whole of it are below the tolerance, (1) holds
-    on the polynomial between them, and every function
+    on the polynomial between them and in its integral, which a kink of the force inside of the step
+    breaks whatever the method thinks of it, and every function
 
         g_i, i not in A,      lam_i, i in A                                                   (2)
 
@@ -270,7 +272,8 @@ class EventDriven(Scheme):
         errors = jnp.max(jnp.abs(errors[:, : 2 * flow.d]), axis=0)
         largest = jnp.maximum(jnp.abs(y), jnp.max(jnp.abs(ends), axis=0))[: 2 * flow.d]
         errors = s.kink.strict(errors, 1e4 * _EPS * h * path.steep)
-        error = jnp.maximum(errors, path.defect / _DEFECT) / (self.atol + self.rtol * largest)
+        doubts = jnp.maximum(path.defect / _DEFECT, path.missed / _MISSED)
+        error = jnp.maximum(errors, doubts) / (self.atol + self.rtol * largest)
         finite = jnp.all(jnp.isfinite(ends)) & jnp.all(jnp.isfinite(path.lam))
         error = jnp.where(finite, jnp.max(error), jnp.inf)
         good = finite & ((error <= 1.0) | tiny)
@@ -501,6 +504,7 @@ class _Path(eqx.Module):
     gap: Array  # (m, p)
     lam: Array  # (m, p)
     defect: Array  # (2d,) what (1) is off there, over the step
+    missed: Array  # (2d,) what y(h) - y(0) differs from the integral of the rates there
     steep: Array  # (2d,) the largest rates
 
     @staticmethod
@@ -510,10 +514,12 @@ class _Path(eqx.Module):
         times = t + h * POINTS
         rates = jax.vmap(flow.rate)(times, x)
         d = flow.d
-        fault = method.damped(flow.rate, t, y, h, rates - slopes)[:, : 2 * d]
+        missed = ends[-1] - y - h * integral(rates)
+        fault = jnp.concatenate([h * (rates - slopes), missed[None]])
+        fault = jnp.abs(method.damped(flow.rate, t, y, h, fault)[:, : 2 * d])
         gap, lam = flow.looked_at(times, x, rates)
         steep = jnp.max(jnp.abs(rates[:, : 2 * d]), axis=0)
-        return _Path(gap, lam, h * jnp.max(jnp.abs(fault), axis=0), steep)
+        return _Path(gap, lam, jnp.max(fault[:-1], axis=0), fault[-1], steep)
 
 
 def _flow(world, mode, window, d) -> Any:

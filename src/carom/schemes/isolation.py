@@ -76,12 +76,18 @@ def _piecewise():
 
 
 _COEFFICIENTS, _BERNSTEIN = _piecewise()
+_WEIGHTS = chebyshev.chebint(np.eye(DEGREE + 1), lbnd=-1, axis=0).sum(axis=0) @ _COEFFICIENTS / 2
 _AT_CHECKS = chebyshev.chebvander(2 * _CHECKS - 1, DEGREE) @ _COEFFICIENTS  # (checks, 16)
 
 
 def dense(x: Array, rate: Array, h: Array) -> tuple[Any, Any]:
     """(1) at POINTS: values and rates (m, n), from x and rate (4, n) at KNOTS."""
     return times(_A, x) + h * times(_B, rate), times(_DA, x) / h + times(_DB, rate)
+
+
+def integral(f: Array) -> Any:
+    """(n,) over the step, as a part of it, of f (m, n) given at POINTS."""
+    return times(_WEIGHTS, f[: DEGREE + 1])
 
 
 class Pieces(eqx.Module):

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import StudyError
+from carom.programs import compiled
 from carom.run.loop import Run, begin
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.scheme import State
@@ -109,7 +109,7 @@ def lyapunov(
     )
 
 
-@eqx.filter_jit
+@compiled
 def _grown(run: Run, q0, v0, Q, settle: int, intervals: int):
     """Logarithms of R_ii (n, m) and impacts (n,) of each interval, and the status."""
     start = begin(run, q0, v0).carry
