@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import carom
 from carom import contracts
 from carom.schemes.scheme import Report, State
 from carom.status import Status, is_ok
@@ -73,6 +74,48 @@ def conforming_world(world, t, q, v):
     assert np.all((after + e * np.asarray(before)[:, 0])[closed] >= -scale)
     pushed = np.asarray(found.multipliers)[:, 0]
     assert np.all(pushed[~closed] == 0.0)
+
+
+def conforming_kernels(kernels):
+    """Rows have the gaps of their definition, and the projection over them that of Kuhn and Tucker.
+
+    Twice the same bits.
+    """
+    assert isinstance(kernels, contracts.Kernels)
+    x = np.array([[0.0, 0.0, 0.5], [0.99, 0.0, 0.5], [0.5, 0.0, 1.35], [3.0, 0.0, 0.6]])
+    pile = carom.Spheres(x, 0.5, walls=[carom.Plane((0, 0, 0), (0, 0, 1))], tolerance=1e-9)
+    world = pile.world(0.0, 1.0, 1e-2)
+    v = np.array([[1.0, 0.0, -1.0], [-1.0, 0.2, -1.0], [0.0, 0.0, -2.0], [0.0, 0.1, 0.3]])
+    c = world.contacts(0.0, x, world.memory(0.0, x))
+    assert len(c.gap) >= 5
+    there, wall = np.concatenate([x, np.zeros((1, 3))]), c.source < 0
+    way = there[c.j] - there[c.i]
+    gap = np.where(wall, there[c.i][:, 2], np.linalg.norm(way, axis=1) - 0.5) - 0.5
+    np.testing.assert_allclose(c.gap, gap, atol=1e-15)
+    wide, w = c.spread(v), np.empty(len(gap))
+    kernels.rows.relative_velocity(c.i, c.j, c.normal, wide, w)
+    G = np.zeros((len(gap), *wide.shape))
+    for k in range(len(gap)):
+        G[k, c.i[k]], G[k, c.j[k]] = -c.normal[k], c.normal[k]
+    G = G.reshape(len(gap), -1)
+    np.testing.assert_allclose(w, G @ wide.ravel(), atol=1e-15)
+    inverse = np.append(1.0 / pile.mass, 0.0)
+    step = np.repeat(inverse, 3)
+    found = []
+    for _ in range(2):
+        lam, b = np.zeros(len(gap)), np.maximum(c.gap, 0.0) / 1e-2
+        u, residual, _ = kernels.projection.accelerated_gauss_seidel(
+            c.start, c.i, c.j, c.normal, b, inverse, wide, lam, 1e-9, 1e-9, 10_000
+        )
+        found.append((u.tobytes(), lam.tobytes()))
+    assert residual <= 1.0
+    assert found[0] == found[1]
+    w = G @ u.ravel() + b
+    assert np.all(lam >= 0.0)
+    assert np.all(w >= -1e-8)
+    assert np.max(lam * np.abs(w)) < 1e-8
+    assert np.any(lam > 0.1)
+    np.testing.assert_allclose(u.ravel(), wide.ravel() + step * (G.T @ lam), atol=1e-12)
 
 
 def conforming_scheme(scheme, world, t, q, v, dt):

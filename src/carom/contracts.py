@@ -262,6 +262,79 @@ class Stepped(Protocol):
 
 
 @runtime_checkable
+class Neighbours(Protocol):
+    """Which bodies are near each other (kernels/numba/neighbours.py)."""
+
+    def sort_into_cells(self, x: Any, level: Any, *cells: Any) -> Any:
+        """The first entry of each bucket, the bodies in the order of their cells, their cells."""
+        ...
+
+    def find_pairs(self, x: Any, r: Any, order: Any, *cells: Any) -> Any:
+        """The first entry of each body, and its partners: every pair within reach, once."""
+        ...
+
+    def carry_over(self, *lists: Any) -> None:
+        """The values of pairs that an old list has too, into those of a new one."""
+        ...
+
+    def farthest(self, x: Any, y: Any, *reach: Any) -> float:
+        """By how much a body may have gone beyond what a list covers; nan if anything is."""
+        ...
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Gaps of pairs and walls, and their gradients (kernels/numba/rows.py)."""
+
+    def count_rows(self, x: Any, r: Any, reach: Any, *where: Any) -> Any:
+        """(S + 1,) how many gaps of each slab are within reach, summed up."""
+        ...
+
+    def fill_rows(self, x: Any, at: Any, r: Any, reach: Any, *where: Any) -> None:
+        """Bodies, sources, normals and gaps of the rows that were counted."""
+        ...
+
+    def closed_beyond(self, x: Any, r: Any, reach: Any, wider: Any, *where: Any) -> int:
+        """How many gaps between two reaches a motion may close."""
+        ...
+
+    def measure(self, x: Any, r: Any, i: Any, j: Any, source: Any, *where: Any) -> None:
+        """The gaps of rows at x, from their definition."""
+        ...
+
+    def relative_velocity(self, i: Any, j: Any, normal: Any, v: Any, w: Any) -> None:
+        """w = n . (v_j - v_i)."""
+        ...
+
+
+@runtime_checkable
+class Sweeps(Protocol):
+    """The projection over rows, without friction or with it (kernels/numba/projection.py)."""
+
+    def push(self, start: Any, i: Any, j: Any, normal: Any, *given: Any) -> None:
+        """u += M^-1 G^T lam."""
+        ...
+
+    def accelerated_gauss_seidel(self, start: Any, i: Any, j: Any, normal: Any, *given: Any) -> Any:
+        """From a guess of lam, which is overwritten: u, its measured residual, and sweeps."""
+        ...
+
+
+@runtime_checkable
+class Kernels(Protocol):
+    """A backend: rooms of functions of flat arrays, of the same bits however many threads run.
+
+    Indices are 32 bits, numbers 64; results go into arrays that are given, where their size is
+    known, so that a backend may keep what it is given where it computes.
+    """
+
+    neighbours: Neighbours
+    rows: Rows
+    projection: Sweeps
+    sliding: Sweeps
+
+
+@runtime_checkable
 class Observer(Protocol):
     """What of a run is recorded: sums between records, and the records (spheres/observer.py)."""
 

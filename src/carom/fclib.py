@@ -27,7 +27,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from carom.errors import CaromError, FrictionError, NonFiniteError, RecordError, ShapeError
-from carom.kernels.numba import friction
+from carom.kernels import friction
 from carom.projection import proximal
 from carom.projection.cones import onto_cone
 from carom.status import Status

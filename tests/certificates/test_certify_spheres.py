@@ -29,6 +29,8 @@ def test_what_is_allowed_falls_with_the_step(dt):
     )  # fmt: skip
     sol = carom.solve(column, carom.Maury(), t1=20 * dt, dt=dt, record=EVERY)
     found = carom.certify(sol)
+    with pytest.raises(carom.errors.KindError, match="does not use tolerance"):
+        carom.certify(sol, tolerance=1e-6)
     assert found.ok, str(found)
     assert all(len(table) == 5 for table in sol.contacts[1:])
     fallen = 9.81 * dt  # the speed that contacts take away in a step

@@ -132,6 +132,24 @@ def test_every_public_name_is_documented():
         assert (getattr(carom, name).__doc__ or "").strip(), name
 
 
+def test_lazy_imports_are_counted():
+    """Inside a function is where an import hides from a reader: for what is slow to load alone."""
+    from pathlib import Path
+
+    root, found = Path(carom.__file__).parent, []
+    for path in root.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                found += [
+                    (path.name, part.module)
+                    for part in ast.walk(function)
+                    if isinstance(part, ast.ImportFrom) and (part.module or "").startswith("carom")
+                ]
+    own = [here for here, there in found if not there.startswith(SLOW_TO_LOAD)]
+    assert len(found) <= 85
+    assert len([name for name in own if name != "command.py"]) <= 12
+
+
 def test_private_names_of_jax_in_one_place():
     """And there they say what they should."""
     from pathlib import Path

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 import carom
-from carom.kernels.numba import projection, rows
+from carom import kernels
+from carom.kernels import projection, rows
 from carom.spheres import Box, Cylinder, Obstacles, Panel, Plane, Shell
 from carom.worlds.spheres.neighbours import Cell, PairList
 from carom.worlds.spheres.walls import Walls
 from carom.worlds.spheres.world import World
+from conformance import conforming_kernels
 
 # ---- neighbours ---------------------------------------------------------------------------------
 
@@ -51,6 +53,13 @@ def scenes(draw):
     if any(periods):
         margin = np.minimum(margin, 0.01)
     return x, r, margin, Cell(np.full(3, low), np.array(periods), dimension), free
+
+
+def test_the_backend_conforms():
+    conforming_kernels(kernels)
+    assert kernels.BACKEND == "carom.kernels.numba"
+    with pytest.raises(AttributeError, match="has no room 'colours'"):
+        _ = kernels.colours
 
 
 @settings(max_examples=150, deadline=None)

@@ -114,7 +114,7 @@ def _in_turn(W, gap, speed, e, small, end):
     return lam
 
 
-def _struck(W, w, e: Any, closed):
+def _struck(W, w, e, closed):
     """(2), with e (p,) or a function of w."""
     kept: Any = e(w) if callable(e) else e
     lam, b = np.zeros(len(w)), (1.0 + kept) * w

@@ -57,9 +57,9 @@ _ACCEPTED = 0.15  # of a radius, and of the energy of the motion
 
 def certify_spheres(sol: SpheresSolution) -> Certificate:
     """Check a run of Spheres, clause by clause."""
-    from carom.kernels.numba.threads import enough_for
+    from carom.kernels import threads
 
-    with enough_for(len(sol.pile)):
+    with threads.enough_for(len(sol.pile)):
         motion = _Motion(sol)
         rows = _CLAUSES + _OF_SPIN if sol.pile.spins else _CLAUSES
         if sol.pile.glue:
@@ -280,7 +280,7 @@ def _tolerated(m, k, table):
 
 
 def _wall_gaps(m, t, x, i, source):
-    from carom.kernels.numba import rows
+    from carom.kernels import rows
 
     kinds, data = m.pile.walls.at(t)
     gap, i = np.empty(len(i)), i.astype(np.int32)

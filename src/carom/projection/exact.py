@@ -23,6 +23,8 @@ each time with the same active-set method on the rows [n_i, s_k e_i], which are 
 s_k falling; it tends to multipliers that are no larger than they must be.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -50,12 +52,12 @@ _PROXIMAL, _LEAST = 24, 1e-8  # and s_k
 
 
 class Projection(eqx.Module):
-    """A projected point with the proof that it is one."""
+    """A projected point with the proof that it is one; arrays of the caller's namespace."""
 
-    point: Array  # (d,) x*
-    multipliers: Array  # (p,) lam >= 0, momentum per unit of G
-    residual: Array  # () relative KKT residual, measured from (2) in the caller's variables
-    iterations: Array  # () int
+    point: Any  # (d,) x*
+    multipliers: Any  # (p,) lam >= 0, momentum per unit of G
+    residual: Any  # () relative KKT residual, measured from (2) in the caller's variables
+    iterations: Any  # () int
     status: Status
 
 

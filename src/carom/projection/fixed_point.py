@@ -16,13 +16,13 @@ _NEWTON_TURNS = 30
 
 
 class Solved(eqx.Module):
-    """x = phi(x), with how it was found."""
+    """x = phi(x), with how it was found; arrays of the world's own namespace."""
 
     value: Any  # the last phi(x), a Projection or what else has its fields; its point is the answer
-    distance: Array  # () |phi(x) - x| at the last evaluation
-    change: Array  # () the same, relative to |phi(x)| + |x|
-    contraction: Array  # () largest measured ratio of successive changes
-    turns: Array  # () int, evaluations of phi
+    distance: Any  # () |phi(x) - x| at the last evaluation
+    change: Any  # () the same, relative to |phi(x)| + |x|
+    contraction: Any  # () largest measured ratio of successive changes
+    turns: Any  # () int, evaluations of phi
     status: Status
 
 

@@ -15,13 +15,13 @@ _ROUNDING_SLACK = 1e3
 
 
 class Nearest(eqx.Module):
-    """P_K(W), as its distance from W."""
+    """P_K(W), as its distance from W; arrays of the world's own namespace."""
 
-    shift: Array  # (d,) P_K(W) - W
-    back: Array  # (d,) W as a tangent vector at P_K(W): -shift, or the velocity of the geodesic
-    lam: Array  # (p,) multipliers
-    residual: Array  # () of (1), relative
-    iterations: Array
+    shift: Any  # (d,) P_K(W) - W
+    back: Any  # (d,) W as a tangent vector at P_K(W): -shift, or the velocity of the geodesic
+    lam: Any  # (p,) multipliers
+    residual: Any  # () of (1), relative
+    iterations: Any
     status: Status
     contacts: Any  # at P_K(W)
     memory: Any = None  # what the next step starts from

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from carom.kernels.numba import friction
+from carom.kernels import friction
 from carom.projection.cones import onto_cone
 
 _START, _FALL, _RISE = 0.1, 0.3, 3.0  # eps: at first, when a problem is solved, when it is not

@@ -12,13 +12,3 @@ import os
 # effect if nothing has loaded the OpenMP library before; a value of the user's own is kept.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "30000")
-
-
-def kept() -> bool:
-    """Whether kernels that were compiled before are on the disk, so that they need not be again."""
-    from pathlib import Path
-
-    from carom.kernels.numba import projection
-
-    folder = getattr(getattr(projection.sweep, "_cache", None), "cache_path", None)
-    return folder is None or any(Path(folder).glob("*.nbi"))

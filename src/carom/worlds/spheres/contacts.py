@@ -104,7 +104,7 @@ class Contacts:
 
     def velocity(self, v: np.ndarray) -> np.ndarray:
         """(p, m) d_t gap + grad gap . v, the relative velocity; negative means approaching."""
-        from carom.kernels.numba import rows
+        from carom.kernels import rows
 
         if self.sliding is not None:
             return self.sliding.relative(self, v, self.rate)

@@ -19,7 +19,7 @@ _MU, _LAM = 6, 9  # their places in a problem of kernels/numba/sliding.py
 
 def solved(problem: Any, planar: bool, limit: int) -> tuple[np.ndarray, float, int]:
     """Velocities, the residual in terms of what is allowed, and sweeps; lam is overwritten."""
-    from carom.kernels.numba import mixed
+    from carom.kernels import mixed
 
     swept: Any = mixed.accelerated_gauss_seidel
     u, left, done = swept(*problem, min(limit, _SWEEPS))
@@ -32,7 +32,7 @@ def solved(problem: Any, planar: bool, limit: int) -> tuple[np.ndarray, float, i
 
 def _by_blocks(problem, planar) -> int:
     """Turns made; lam of ``problem`` is what was found."""
-    from carom.kernels.numba import mixed, sliding
+    from carom.kernels import mixed, sliding
 
     start, i, j, normal, arm, b, mu, inverse, free, lam, *_ = problem
     labels, done = wedged.blocks(i, j, inverse), 0

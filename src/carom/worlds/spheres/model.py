@@ -163,11 +163,10 @@ class Spheres:
 
     def waits(self) -> str:
         """The kernels, where none are kept from a run before."""
-        from carom.kernels.numba import kept
+        from carom.kernels import compiled
 
-        return (
-            "" if kept() else "compiling the kernels of spheres: half a minute, the first time only"
-        )
+        first = "compiling the kernels of spheres: half a minute, the first time only"
+        return "" if compiled.kept() else first
 
     def world(self, t0: float, t1: float, dt: float) -> Any:
         """The world of one run."""

@@ -35,9 +35,9 @@ class Moved:
 
     def running(self) -> Any:
         """As many threads as so many spheres are worth."""
-        from carom.kernels.numba.threads import enough_for
+        from carom.kernels import threads
 
-        return enough_for(self.N)
+        return threads.enough_for(self.N)
 
     def check_start(self, scheme, t0: float) -> None:
         """Refuse overlaps that the scheme would not leave."""

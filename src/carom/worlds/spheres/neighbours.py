@@ -69,7 +69,7 @@ class PairList:
         return hollow
 
     def _find(self, x, cell, free):
-        from carom.kernels.numba import neighbours
+        from carom.kernels import neighbours
 
         self.wide = self.radius + self.margin
         level = _levels(self.wide)
@@ -89,7 +89,7 @@ class PairList:
 
     def carried(self, old: "PairList | None", value: np.ndarray) -> np.ndarray:
         """(p,) what ``value`` says of each pair in the old list; 0 for a pair that is new."""
-        from carom.kernels.numba import neighbours
+        from carom.kernels import neighbours
 
         new = np.zeros(len(self.second))
         if old is not None:
@@ -98,7 +98,7 @@ class PairList:
 
     def covers(self, x, radius, reach) -> bool:
         """Whether every pair that bodies at x, which move by up to ``reach`` (B,), meet is here."""
-        from carom.kernels.numba import neighbours
+        from carom.kernels import neighbours
 
         left = neighbours.farthest(x, self.x, reach, radius, self.radius, self.margin)
         return left <= 0.0  # False if it is nan

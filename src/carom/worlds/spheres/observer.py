@@ -77,8 +77,8 @@ class Observer:
 
     def _received(self, contacts, lam):
         """Add the impulses of a step: H^T lam on the spheres, and what walls receive."""
-        from carom.kernels.numba import projection
-        from carom.kernels.numba import sliding as kernel
+        from carom.kernels import projection
+        from carom.kernels import sliding as kernel
 
         c, each = contacts, np.zeros((contacts.bodies, 2))
         each[: self.world.N] = 1.0

@@ -61,7 +61,7 @@ class Sliding:
 
     def relative(self, contacts, v, rate) -> np.ndarray:
         """(p, 4) relative velocities of (N, 6) velocities."""
-        from carom.kernels.numba import sliding
+        from carom.kernels import sliding
 
         c, w = contacts, np.empty((len(contacts.gap), 4))
         sliding.relative_velocity(c.i, c.j, c.normal, self.arm, rate, spread(v, c.bodies), w)
@@ -81,7 +81,7 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
     The residual is in terms of what is allowed; ok is also what would do with the tolerance _LOOSE,
     or with less friction (wedged.py).
     """
-    from carom.kernels.numba import sliding
+    from carom.kernels import sliding
 
     rows = contacts if active is None else contacts.chosen(active)
     b = b.copy() if active is None else b[active]

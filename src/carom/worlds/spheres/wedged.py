@@ -48,7 +48,7 @@ def solved(problem, still, planar: bool, limit: int, loose) -> tuple[int, bool]:
     normal b of contacts that do not, or None where the law is none of impact.  ``loose`` takes the
     place of the last two of ``problem``, what is allowed, for blocks that no way solves.
     """
-    from carom.kernels.numba import sliding
+    from carom.kernels import sliding
 
     i, j, inverse = problem[1], problem[2], problem[7]
     labels, done, fine = blocks(i, j, inverse), 0, True
@@ -63,7 +63,7 @@ def solved(problem, still, planar: bool, limit: int, loose) -> tuple[int, bool]:
 
 def _block(part, still, planar, limit, loose):
     """Sweeps and turns made on a block, and whether what was found, in its lam, will do."""
-    from carom.kernels.numba import sliding
+    from carom.kernels import sliding
 
     i, j, b, inverse = part[1], part[2], part[_B], part[7]
     done, led, milder = _tried(part, planar, _QUICK, limit)
@@ -94,7 +94,7 @@ def _settled(part, milder, limit, loose):
     else the best answer, if that is so good; else the answer to the law with less friction, which
     is ``milder`` than the one that is asked for.
     """
-    from carom.kernels.numba import sliding
+    from carom.kernels import sliding
 
     lam = part[_LAM]
     best = lam.copy()
@@ -130,7 +130,7 @@ def _by_parts(problem, planar, ways, limit):
 
     The contacts around those that lack, and then sweeps over all of them, in turn.
     """
-    from carom.kernels.numba import sliding
+    from carom.kernels import sliding
 
     i, j, inverse, lam = problem[1], problem[2], problem[7], problem[_LAM]
     lacks, done = sliding.lacking(*problem), 0
@@ -189,7 +189,7 @@ class _Block:
 
     def good(self, r):
         """Whether r, taken into the cones, is an answer; the best is kept."""
-        from carom.kernels.numba import sliding
+        from carom.kernels import sliding
 
         r = np.array(r).reshape(self.best.shape)
         r[:, 0] = np.maximum(r[:, 0], 0.0)
@@ -231,7 +231,7 @@ class _Block:
 
     def sweeps(self, limit, damping):
         """Sweeps from rest; how many there were.  What they find is the last r."""
-        from carom.kernels.numba import friction
+        from carom.kernels import friction
         from carom.projection import proximal
 
         W, q, mu, m, _size = self.local
@@ -278,7 +278,7 @@ def kept_apart(problem, limit: int) -> int:
     of its cone is taken to its edge, and the normal law solved again: |lam_t| never grows, so that
     this ends.  What is left of the law that does not hold is how contacts slide.
     """
-    from carom.kernels.numba import projection, sliding
+    from carom.kernels import projection, sliding
 
     start, i, j, normal, arm, b, mu, inverse, free, lam, most, relative = problem
     first, mass, done = b[:, 0].copy(), inverse[:, 0].copy(), 0
@@ -334,7 +334,7 @@ def touching(chosen, i, j, inverse) -> np.ndarray:
 
 def _part(problem, rows) -> Any:
     """The problem of these contacts while the others push as they do."""
-    from carom.kernels.numba import sliding
+    from carom.kernels import sliding
 
     start, i, j, normal, arm, b, mu, inverse, free, lam, most, relative = problem
     kept, free = lam.copy(), free.copy()

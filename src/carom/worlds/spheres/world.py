@@ -5,15 +5,18 @@ from typing import Any
 
 import numpy as np
 
+from carom.projection.exact import Projection
+from carom.projection.fixed_point import Solved
+from carom.projection.nearest import Nearest
 from carom.projection.quadrature import adaptive_mean, repeated
 from carom.status import Status
 from carom.worlds.spheres import sliding
-from carom.worlds.spheres.answers import Metric, Nearest, Projection, Solved
 from carom.worlds.spheres.contacts import Contacts
 from carom.worlds.spheres.glued import Doubled
 from carom.worlds.spheres.implicit import held_back, stiffness
 from carom.worlds.spheres.materials import Materials, most
 from carom.worlds.spheres.memory import Memory, glue_for
+from carom.worlds.spheres.metric import Metric
 from carom.worlds.spheres.moved import Moved
 from carom.worlds.spheres.neighbours import Cell, PairList, margins, within_period
 
@@ -223,7 +226,7 @@ class World(Moved):
         shift = shift if self.pull is None else W + shift - given
         memory = contacts.memory if guessed is None else guessed.kept_through(contacts.memory)
         contacts = replace(pushed, memory=memory, remembered=True)
-        return Nearest(shift, lam, residual, turns, status, contacts)
+        return Nearest(shift, -shift, lam, residual, turns, status, contacts, contacts.memory)
 
     def _normal(self, contacts):
         """(p,) the guess, of normals."""
@@ -239,7 +242,7 @@ class World(Moved):
         Without ``nearest`` gaps alone count.  1 tolerance where all that is allowed is used, as in
         kernels/numba/projection.py, (4).
         """
-        from carom.kernels.numba import projection
+        from carom.kernels import projection
 
         c, moved, inverse = contacts, _lengths(shift), self._inverse_mass_now()
         wanted = relative * np.maximum(moved, _ELSEWHERE * np.max(moved))
@@ -268,7 +271,7 @@ class World(Moved):
         phi = _remembering(phi, memory)
         newton = newton and not self.pile.spins  # what holds it back is made for (N, 3)
         value, contraction, last, turns = phi(guess), 0.0, np.inf, 0
-        change = 0.0
+        change = distance = 0.0
 
         def rounding(found):  # the residual of a projection is no noise: a guess repeats it
             return noise(replace(found, residual=0.0)) if noise else 0.0
@@ -284,12 +287,12 @@ class World(Moved):
             if (contraction >= 1.0 or turns >= 400) and newton:
                 return self._held_back(phi, guess, turns)  # implicit.py
             if contraction >= 1.0 or turns >= 400:
-                return Solved(value, change, contraction, turns, Status.contraction)
+                return Solved(value, distance, change, contraction, turns, Status.contraction)
             x, last, turns = value.point, distance, turns + 1
             value = phi(x)
         if iterate and newton and value.status is Status.unconverged:
             return self._held_back(phi, guess, turns)
-        return Solved(value, change, contraction, turns, value.status)
+        return Solved(value, distance, change, contraction, turns, value.status)
 
     def _held_back(self, phi, guess, turns) -> Solved:
         """x = phi(x).point where repetition does not contract."""
@@ -298,7 +301,7 @@ class World(Moved):
         status = value.status
         if status is Status.ok and not change <= allowed:
             status = Status.contraction
-        return Solved(value, change, 1.0, turns + more, status)
+        return Solved(value, np.nan, change, 1.0, turns + more, status)
 
     def _pulled(self, target, slope):
         """What is projected instead of ``target`` where an implicit force is held back."""
@@ -341,7 +344,7 @@ class World(Moved):
 
     def _gaps(self, contacts, t, q):
         """(p,) of these rows at (t, q), from the definition."""
-        from carom.kernels.numba import rows
+        from carom.kernels import rows
 
         kinds, data = self.pile.walls.at(t)
         gap = np.empty(len(contacts.gap))
@@ -371,7 +374,7 @@ class World(Moved):
 
     def _past_panels(self, t, q):
         """(N,) bool, which spheres have entered a panel."""
-        from carom.kernels.numba import rows
+        from carom.kernels import rows
 
         kinds, data = self.pile.walls.at(t)
         if np.count_nonzero(kinds == rows.PANEL) < 2:
@@ -399,7 +402,7 @@ class World(Moved):
         return Projection(u, lam, left, iterations, Status.ok if good else _verdict(residual))
 
     def _project(self, target, contacts, b, active, most, relative=None):
-        from carom.kernels.numba import projection
+        from carom.kernels import projection
 
         rows, glued = contacts if active is None else contacts.chosen(active), None
         lam = np.maximum(rows.guess if rows.sliding is None else rows.guess[:, 0], 0.0)
@@ -434,7 +437,7 @@ class World(Moved):
 
     def _contacts(self, t, q, reach, memory=None, tangent_at=None, whole=None) -> Contacts:
         """All rows with gap <= reach_i + reach_j, of walls with gap <= reach_i; reach (N,)."""
-        from carom.kernels.numba import rows
+        from carom.kernels import rows
 
         x, r = self.bodies(t, q), self.radii(t)
         rounding = _ROUNDING * (np.max(np.abs(x), axis=1) + r)
@@ -507,7 +510,7 @@ class World(Moved):
 
         Where it leaves all of them open it is the projection with their rows too.
         """
-        from carom.kernels.numba import rows
+        from carom.kernels import rows
 
         x, r = self.bodies(t, q), self.radii(t)
         still = np.zeros((len(x) - self.N, 3))
@@ -526,7 +529,7 @@ class World(Moved):
         rate = np.zeros(len(contacts.gap))
         walls = self.pile.walls
         if callable(self.pile.radius) or walls.moving or walls.drifting:
-            from carom.kernels.numba import rows
+            from carom.kernels import rows
 
             over = 1e-3 * self.dt
             early, late = t - 0.5 * over, t + 0.5 * over
@@ -582,7 +585,7 @@ def _tall(found):
 
 def _opened(contacts, leaving):
     """(p,) grad gap . leaving."""
-    from carom.kernels.numba import rows
+    from carom.kernels import rows
 
     w = np.empty(len(contacts.gap))
     rows.relative_velocity(contacts.i, contacts.j, contacts.normal, contacts.spread(leaving), w)
