@@ -39,6 +39,7 @@ What is glued (worlds/spheres/glued.py) may pull, as long as it remembers gamma 
 
 import numpy as np
 
+from carom import kernels
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.certify import _judged
 from carom.certificates.clauses import Row
@@ -57,9 +58,7 @@ _ACCEPTED = 0.15  # of a radius, and of the energy of the motion
 
 def certify_spheres(sol: SpheresSolution) -> Certificate:
     """Check a run of Spheres, clause by clause."""
-    from carom.kernels import threads
-
-    with threads.enough_for(len(sol.pile)):
+    with kernels.threads.enough_for(len(sol.pile)):
         motion = _Motion(sol)
         rows = _CLAUSES + _OF_SPIN if sol.pile.spins else _CLAUSES
         if sol.pile.glue:
@@ -280,12 +279,10 @@ def _tolerated(m, k, table):
 
 
 def _wall_gaps(m, t, x, i, source):
-    from carom.kernels import rows
-
     kinds, data = m.pile.walls.at(t)
     gap, i = np.empty(len(i)), i.astype(np.int32)
     cell = m.world.cell
-    rows.measure(
+    kernels.rows.measure(
         x,
         m.world.radii(t),
         i,

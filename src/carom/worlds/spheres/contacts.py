@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from carom import kernels
 from carom.errors import FrictionError
 from carom.status import Status
 from carom.worlds.spheres.glued import remembered
@@ -104,12 +105,10 @@ class Contacts:
 
     def velocity(self, v: np.ndarray) -> np.ndarray:
         """(p, m) d_t gap + grad gap . v, the relative velocity; negative means approaching."""
-        from carom.kernels import rows
-
         if self.sliding is not None:
             return self.sliding.relative(self, v, self.rate)
         w = np.empty(len(self.gap))
-        rows.relative_velocity(self.i, self.j, self.normal, self.spread(v), w)
+        kernels.rows.relative_velocity(self.i, self.j, self.normal, self.spread(v), w)
         return w[:, None] + self.rate
 
     def spread(self, v: np.ndarray) -> np.ndarray:

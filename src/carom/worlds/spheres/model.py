@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from carom import errors
+from carom import errors, kernels
 from carom.shown import number_text, table_html
 from carom.worlds.spheres import materials
 from carom.worlds.spheres.walls import Walls, Within, asked, at_time, known, numbers
@@ -163,10 +163,8 @@ class Spheres:
 
     def waits(self) -> str:
         """The kernels, where none are kept from a run before."""
-        from carom.kernels import compiled
-
         first = "compiling the kernels of spheres: half a minute, the first time only"
-        return "" if compiled.kept() else first
+        return "" if kernels.compiled.kept() else first
 
     def world(self, t0: float, t1: float, dt: float) -> Any:
         """The world of one run."""

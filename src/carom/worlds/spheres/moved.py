@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+from carom import kernels
 from carom.dump import arrays_of
 from carom.errors import KindError, ShapeError
 from carom.worlds.spheres import materials
 from carom.worlds.spheres.checks import check_overlap, wide, with_spin
 from carom.worlds.spheres.memory import Glue, Memory
-from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.neighbours import PairList
 from carom.worlds.spheres.observer import Observer
 from carom.worlds.spheres.solution import SpheresEnd
@@ -27,7 +27,10 @@ class Moved:
     bodies: Any
     remembered: Any
 
-    format = Spheres.format
+    @property
+    def format(self) -> str:
+        """The ending of its files."""
+        return self.pile.format
 
     def observer(self, clock) -> Observer:
         """What is recorded of a run."""
@@ -35,9 +38,7 @@ class Moved:
 
     def running(self) -> Any:
         """As many threads as so many spheres are worth."""
-        from carom.kernels import threads
-
-        return threads.enough_for(self.N)
+        return kernels.threads.enough_for(self.N)
 
     def check_start(self, scheme, t0: float) -> None:
         """Refuse overlaps that the scheme would not leave."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
+from carom import kernels
 from carom.errors import ShapeError
 
 _MADE_FROM = ("x", "radius", "margin")
@@ -69,18 +70,16 @@ class PairList:
         return hollow
 
     def _find(self, x, cell, free):
-        from carom.kernels import neighbours
-
         self.wide = self.radius + self.margin
         level = _levels(self.wide)
         members = np.bincount(level)
         largest = np.array([self.wide[level == k].max(initial=0.0) for k in range(len(members))])
         width, counts, box = _cells(2.0 * largest, cell)
         mask = (1 << max(4, int(2 * len(x) - 1).bit_length())) - 1
-        first, order, cells = neighbours.sort_into_cells(
+        first, order, cells = kernels.neighbours.sort_into_cells(
             x, level, box[0], box[1], counts, width, mask
         )
-        self.start, self.second = neighbours.find_pairs(
+        self.start, self.second = kernels.neighbours.find_pairs(
             x[order], self.wide[order], order, cells, first, mask, members, counts, box, free
         )
         bodies = np.arange(len(x), dtype=np.int32)
@@ -89,18 +88,16 @@ class PairList:
 
     def carried(self, old: "PairList | None", value: np.ndarray) -> np.ndarray:
         """(p,) what ``value`` says of each pair in the old list; 0 for a pair that is new."""
-        from carom.kernels import neighbours
-
         new = np.zeros(len(self.second))
         if old is not None:
-            neighbours.carry_over(old.start, old.second, value, self.start, self.second, new)
+            kernels.neighbours.carry_over(
+                old.start, old.second, value, self.start, self.second, new
+            )
         return new
 
     def covers(self, x, radius, reach) -> bool:
         """Whether every pair that bodies at x, which move by up to ``reach`` (B,), meet is here."""
-        from carom.kernels import neighbours
-
-        left = neighbours.farthest(x, self.x, reach, radius, self.radius, self.margin)
+        left = kernels.neighbours.farthest(x, self.x, reach, radius, self.radius, self.margin)
         return left <= 0.0  # False if it is nan
 
     def partners(self) -> np.ndarray:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from carom import kernels
 from carom.status import Status
 from carom.worlds.spheres.glued import remembered
 from carom.worlds.spheres.solution import (
@@ -77,17 +78,14 @@ class Observer:
 
     def _received(self, contacts, lam):
         """Add the impulses of a step: H^T lam on the spheres, and what walls receive."""
-        from carom.kernels import projection
-        from carom.kernels import sliding as kernel
-
         c, each = contacts, np.zeros((contacts.bodies, 2))
         each[: self.world.N] = 1.0
         total, pushed = np.zeros((c.bodies, self.wide)), lam[:, 0].copy()
         if c.sliding is None:
             n = c.normal if c.gamma is None else np.sign(pushed)[:, None] * c.normal
-            projection.push(c.start, c.i, c.j, n, each[:, 0].copy(), np.abs(pushed), total)
+            kernels.projection.push(c.start, c.i, c.j, n, each[:, 0].copy(), np.abs(pushed), total)
         else:
-            kernel.push(c.start, c.i, c.j, c.normal, c.sliding.arm, each, lam, total)
+            kernels.sliding.push(c.start, c.i, c.j, c.normal, c.sliding.arm, each, lam, total)
         self.impulse += total[: self.world.N]
         self.push += float(np.sum(np.abs(pushed)))
         wall = contacts.source < 0

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from carom import kernels
 from carom.errors import ConvergenceError, ShapeError
 from carom.status import Status
 from carom.worlds.spheres.model import Spheres
@@ -16,12 +17,10 @@ def relax(pile: Spheres, *, t: float = 0.0, largest: float = 0.1) -> Spheres:
     They move as little as possible in the kinetic metric, to first order: each overlap is projected
     away.  Overlaps of more than ``largest`` radii are refused: they are rarely meant.
     """
-    from carom.kernels import threads
-
     d = pile.dimension
     world = World(pile.during(t, t), 1.0)
     x = np.pad(pile.position, ((0, 0), (0, 3 - d)))
-    with threads.enough_for(len(pile)):
+    with kernels.threads.enough_for(len(pile)):
         gap = world.contacts(t, x).gap
         worst = -np.min(gap, initial=0.0) / world.pile.smallest
         if worst > largest:

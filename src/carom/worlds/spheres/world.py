@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from carom import kernels
 from carom.projection.exact import Projection
 from carom.projection.fixed_point import Solved
 from carom.projection.nearest import Nearest
@@ -242,8 +243,6 @@ class World(Moved):
         Without ``nearest`` gaps alone count.  1 tolerance where all that is allowed is used, as in
         kernels/numba/projection.py, (4).
         """
-        from carom.kernels import projection
-
         c, moved, inverse = contacts, _lengths(shift), self._inverse_mass_now()
         wanted = relative * np.maximum(moved, _ELSEWHERE * np.max(moved))
         rounding = _ROUNDING * (np.max(np.abs(W), axis=1) + self.pile.smallest)
@@ -255,7 +254,7 @@ class World(Moved):
         lam = self.dt * self._normal(c)
         R = np.abs(np.minimum(c.gap, (inverse[c.i] + inverse[c.j]) * lam))
         push = np.zeros((c.bodies, 3))
-        projection.push(c.start, c.i, c.j, c.normal, inverse, lam, push)
+        kernels.projection.push(c.start, c.i, c.j, c.normal, inverse, lam, push)
         lacks = _lengths(push[: self.N] - shift)
         for body in (c.i, c.j):  # a body that is squeezed moves with those that squeeze it
             np.maximum.at(wide, body, allowed)
@@ -344,11 +343,9 @@ class World(Moved):
 
     def _gaps(self, contacts, t, q):
         """(p,) of these rows at (t, q), from the definition."""
-        from carom.kernels import rows
-
         kinds, data = self.pile.walls.at(t)
         gap = np.empty(len(contacts.gap))
-        rows.measure(
+        kernels.rows.measure(
             self.bodies(t, q),
             self.radii(t),
             contacts.i,
@@ -374,13 +371,11 @@ class World(Moved):
 
     def _past_panels(self, t, q):
         """(N,) bool, which spheres have entered a panel."""
-        from carom.kernels import rows
-
         kinds, data = self.pile.walls.at(t)
-        if np.count_nonzero(kinds == rows.PANEL) < 2:
+        if np.count_nonzero(kinds == kernels.rows.PANEL) < 2:
             return np.zeros(self.N, bool)
         period, inverse = self.cell.period, self.cell.inverse
-        gap = rows.least_panel_gap(q, self.radii(t), self.N, period, inverse, kinds, data)
+        gap = kernels.rows.least_panel_gap(q, self.radii(t), self.N, period, inverse, kinds, data)
         return gap < -(1 + _CURVED) * self._length()
 
     def _room(self, t):
@@ -402,8 +397,6 @@ class World(Moved):
         return Projection(u, lam, left, iterations, Status.ok if good else _verdict(residual))
 
     def _project(self, target, contacts, b, active, most, relative=None):
-        from carom.kernels import projection
-
         rows, glued = contacts if active is None else contacts.chosen(active), None
         lam = np.maximum(rows.guess if rows.sliding is None else rows.guess[:, 0], 0.0)
         b = np.ascontiguousarray(b if active is None else b[active])
@@ -411,7 +404,7 @@ class World(Moved):
         if rows.gamma is not None and np.any(rows.gamma < 0.0):
             glued = Doubled(rows, b, rows.guess)
             given = glued.start, glued.i, glued.j, glued.normal, glued.b
-        u, residual, iterations = projection.accelerated_gauss_seidel(
+        u, residual, iterations = kernels.projection.accelerated_gauss_seidel(
             *given,
             self._inverse_mass_now(),
             contacts.spread(target),
@@ -437,8 +430,6 @@ class World(Moved):
 
     def _contacts(self, t, q, reach, memory=None, tangent_at=None, whole=None) -> Contacts:
         """All rows with gap <= reach_i + reach_j, of walls with gap <= reach_i; reach (N,)."""
-        from carom.kernels import rows
-
         x, r = self.bodies(t, q), self.radii(t)
         rounding = _ROUNDING * (np.max(np.abs(x), axis=1) + r)
         reach = np.append(reach, np.zeros(len(x) - self.N))
@@ -460,11 +451,11 @@ class World(Moved):
             kinds,
             data,
         )
-        start = rows.count_rows(x, r, reach, whole, *lists)
+        start = kernels.rows.count_rows(x, r, reach, whole, *lists)
         p = int(start[-1])
         i, j, source = (np.empty(p, np.int32) for _ in range(3))
         normal, gap = np.empty((p, 3)), np.empty(p)
-        rows.fill_rows(x, at, r, reach, whole, *lists, start, i, j, source, normal, gap)
+        kernels.rows.fill_rows(x, at, r, reach, whole, *lists, start, i, j, source, normal, gap)
         slides = None
         if self.pile.spins:
             slides = sliding.Sliding(
@@ -510,8 +501,6 @@ class World(Moved):
 
         Where it leaves all of them open it is the projection with their rows too.
         """
-        from carom.kernels import rows
-
         x, r = self.bodies(t, q), self.radii(t)
         still = np.zeros((len(x) - self.N, 3))
         reach = np.append(reach, still[:, 0])
@@ -522,22 +511,20 @@ class World(Moved):
         spare = 0.5 * self._length() if self.pile.rubs else 0.0
         period, inverse = self.cell.period, self.cell.inverse
         lists = (pairs.first, pairs.second, self.N, period, inverse, *self.pile.walls.at(t))
-        return bool(rows.closed_beyond(x, r, reach, wider, whole, moved, spare, *lists) > 0)
+        return bool(kernels.rows.closed_beyond(x, r, reach, wider, whole, moved, spare, *lists) > 0)
 
     def _rate(self, contacts, t, x):
         """(p,) d gap / dt, by a difference over a thousandth of a step where things move."""
         rate = np.zeros(len(contacts.gap))
         walls = self.pile.walls
         if callable(self.pile.radius) or walls.moving or walls.drifting:
-            from carom.kernels import rows
-
             over = 1e-3 * self.dt
             early, late = t - 0.5 * over, t + 0.5 * over
             growth = (self.radii(late) - self.radii(early)) / over
             drift = np.zeros_like(x)
             drift[self.N :] = (walls.obstacles_at(late)[0] - walls.obstacles_at(early)[0]) / over
             kinds, before = walls.at(early)
-            rows.opening_rate(
+            kernels.rows.opening_rate(
                 x,
                 growth,
                 drift,
@@ -585,10 +572,10 @@ def _tall(found):
 
 def _opened(contacts, leaving):
     """(p,) grad gap . leaving."""
-    from carom.kernels import rows
-
     w = np.empty(len(contacts.gap))
-    rows.relative_velocity(contacts.i, contacts.j, contacts.normal, contacts.spread(leaving), w)
+    kernels.rows.relative_velocity(
+        contacts.i, contacts.j, contacts.normal, contacts.spread(leaving), w
+    )
     return w
 
 
