@@ -50,7 +50,8 @@ class _NotKept:
     """A function that is alive elsewhere."""
 
     def __init__(self, function: Any):
-        self.found, self.hashed = weakref.ref(function), hash(function)
+        self.found: Callable[[], Any] = weakref.ref(function)
+        self.hashed = hash(function)
 
     def __call__(self, *args):
         return self.found()(*args)

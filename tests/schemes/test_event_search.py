@@ -237,6 +237,7 @@ def test_a_kink_that_the_method_does_not_see():
     stops = next(family for family in FAMILIES if family.name == "compliant stops")
     x = jnp.asarray(stops.drawn(250, 1000)[148:149])
     loose, tight = (
-        np.asarray(random_events.driven(stops.kind)(x, 120, rtol).places) for rtol in (1e-8, 1e-12)
+        np.asarray(random_events.driven(stops.kind)(x, 120, rtol).places)[:, 1:]
+        for rtol in (1e-8, 1e-12)
     )
     assert loose == pytest.approx(tight, abs=1e-8)
