@@ -111,7 +111,9 @@ def orbit(
         A - B D^-1 C                                                                          (3)
 
     the product of flights and saltation matrices.  ``period`` is that of the orbit: n periods of
-    the forcing for a motion that repeats every n.
+    the forcing for a motion that repeats every n.  At an impact x0 has no derivatives: an orbit
+    that strikes at t0 is told from an earlier ``t0`` of its own, in the middle of its longest
+    flight.
 
     Examples
     --------
@@ -124,9 +126,8 @@ def orbit(
     """
     check_smooth(system, "orbit")
     q0, v0 = np.atleast_1d(np.asarray(q0, float)), np.atleast_1d(np.asarray(v0, float))
-    guess = _guess(system, q0, v0, float(t0), float(period), settle)
-    z, which = guess
-    shooting = Shooting(Compiled(lambda _: system, lambda _: period), float(t0), which)
+    t0, z, which = _guess(system, q0, v0, float(t0), float(period), settle)
+    shooting = Shooting(Compiled(lambda _: system, lambda _: period), t0, which)
     z, _ = shooting.solved(z, 0.0, tol)
     found = shooting.orbit(z, 0.0)
     if found.lowest < -1e-9 * (1.0 + np.max(np.abs(q0))) or np.any(found.velocity_before >= 0.0):
@@ -139,7 +140,7 @@ def orbit(
 
 
 def _guess(system, q0, v0, t0, period, settle):
-    """x0 and the impact times of one period, from a simulation: z (2d + k,), gaps (k,)."""
+    """t0, x0 and the impact times of one period, from a simulation: t0, z (2d + k,), gaps (k,)."""
     scheme = EventDriven()
     end = t0 + settle * period
     if settle:
@@ -149,6 +150,11 @@ def _guess(system, q0, v0, t0, period, settle):
         q0, v0 = sol.q[0], sol.v[0]
     else:
         sol = solve(system, scheme, q0, v0, t0=t0, t1=t0 + period, dt=period)
+    if shift := _off_impacts(sol, end, period):
+        sol = solve(system, scheme, start=sol, t1=end + period + shift, dt=shift)
+        end, t0 = end + period + shift, t0 + shift - period
+        sol = solve(system, scheme, start=sol, t1=end + period, dt=period)
+        q0, v0 = sol.q[0], sol.v[0]
     impacts = np.asarray(sol.impacts)
     impacts = impacts[impacts["step"] > 0]
     lasting = sol.impulse[1:].sum() - impacts["impulse"].sum()
@@ -159,7 +165,20 @@ def _guess(system, q0, v0, t0, period, settle):
         )
     which = np.asarray(impacts["constraint"], int)
     # the forcing has the period of the orbit, so the settled state is one at t0
-    return np.concatenate([q0, v0, impacts["time"] - (end - t0)]), which
+    return t0, np.concatenate([q0, v0, impacts["time"] - (end - t0)]), which
+
+
+def _off_impacts(sol, start, period) -> float:
+    """0, or where an end of the period is an impact, how far off a longest flight has its middle."""
+    impacts, near = np.asarray(sol.impacts), 1e-6 * period
+    times = impacts["time"][impacts["step"] > 0] - start
+    inside = times[(times > near) & (times < period - near)]
+    touching = np.min(sol.gap[[0, -1]], initial=np.inf) <= 1e-9 * (1.0 + np.max(np.abs(sol.q)))
+    if len(inside) == len(times) and not touching:
+        return 0.0
+    ends = np.concatenate([[0.0], inside, [period]])
+    longest = np.argmax(np.diff(ends))
+    return float(0.5 * (ends[longest] + ends[longest + 1]))
 
 
 class Compiled:
