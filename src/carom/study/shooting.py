@@ -169,7 +169,7 @@ def _guess(system, q0, v0, t0, period, settle):
 
 
 def _off_impacts(sol, start, period) -> float:
-    """0, or where an end of the period is an impact, how far off a longest flight has its middle."""
+    """0, or where an end of the period is an impact, how far a middle of a flight is from it."""
     impacts, near = np.asarray(sol.impacts), 1e-6 * period
     times = impacts["time"][impacts["step"] > 0] - start
     inside = times[(times > near) & (times < period - near)]
