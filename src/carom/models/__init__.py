@@ -26,6 +26,7 @@ from carom.models.rubbing import (
     stick_slip,
 )
 from carom.models.table import vibrating_table
+from carom.models.toys import brake_squeal, woodpecker
 from carom.models.uniqueness import nonunique
 from carom.models.wall import wall
 
@@ -57,6 +58,8 @@ _MODELS = (
     stick_slip,
     skidding_ball,
     painleve_rod,
+    brake_squeal,
+    woodpecker,
     granular_gas,
     settling_spheres,
 )
@@ -67,6 +70,7 @@ __all__ = [
     "Scene",
     "block_on_slope",
     "bouncing_ball",
+    "brake_squeal",
     "cam_and_follower",
     "cantilever",
     "catalogue",
@@ -95,6 +99,7 @@ __all__ = [
     "vibrating_table",
     "wall",
     "wedge",
+    "woodpecker",
 ]
 
 
