@@ -310,11 +310,9 @@ def test_a_step_that_no_way_solves_is_counted(monkeypatch, tmp_path):
     """Gaps stay open and impulses in their cones; the slip is off, and the certificate says so."""
     from carom.worlds.spheres import sliding, wedged
 
-    for module, name, value in (
-        *((wedged, "_QUICK", ()), (wedged, "_WAYS", ())),
-        *((sliding, "_LOOSE", 1.0), (sliding, "_LOOSELY", 10.0)),
-    ):
-        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(wedged, "_tried", lambda part, planar, limit: (0, False))
+    for name, value in (("_LOOSE", 1.0), ("_LOOSELY", 10.0)):
+        monkeypatch.setattr(sliding, name, value)
     pile = pile_of(2, seed=1, friction=10.0)
     record = carom.Record(every=1, path=tmp_path / "loose.vtkhdf")
     with pytest.raises(carom.errors.ConvergenceError, match=r"They are \d+ of 200, the worst") as e:
@@ -341,7 +339,7 @@ def test_what_friction_holds_does_not_bounce():
     pile = pile_of(2, seed=1, friction=1.0, restitution=e)
     sol = carom.solve(pile, carom.Maury(), t1=0.6, dt=dt)
     up = sol.v[-1, :6, 1]  # of the lowest
-    assert abs(up[0]) < 1e-12
+    assert abs(up[0]) < pile.tolerance
     np.testing.assert_allclose(up[1:5], e * G * dt / (1.0 + e), rtol=1e-4)
 
 

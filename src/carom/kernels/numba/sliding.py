@@ -25,7 +25,7 @@ projection.py.  The residual is what (5) lacks, a velocity,
 against what projection.py, (4), allows, the change of a body's velocity being the larger of |Dv|
 and r |Dw|.
 
-The law is no projection, and no way is known that always ends.  Momentum that grows keeps sweeps
+The law is no projection, and sweeps need not end.  Momentum that grows keeps sweeps
 in circles, which the restart sum of projection.py does not see (it was never positive in two
 thousand sweeps that ran in circles): it starts again after every window of sweeps.  What runs in
 circles all the same ends with shorter windows and larger a_n and a_t, the damping, or the other way

@@ -78,8 +78,8 @@ def spread(v, bodies: int) -> np.ndarray:
 def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, int, bool]:
     """Coulomb's law for ``target`` (N, 6): velocity, impulses (p, 4), residual, sweeps, whether ok.
 
-    The residual is in terms of what is allowed; ok is also what would do with the tolerance _LOOSE,
-    or with less friction (wedged.py).
+    The residual is in terms of what is allowed; ok is also what would do with the tolerance _LOOSE
+    (wedged.py), which a run counts, and tells at its end.
     """
     from carom.kernels import sliding
 
