@@ -8,7 +8,7 @@ import pytest
 
 import carom
 from browsing import CHROMIUM, SOFTWARE, needs_chromium
-from carom.pictures.view import page as view_page
+from carom.pictures.view import page_of
 
 pytestmark = [pytest.mark.slow, needs_chromium]
 
@@ -31,7 +31,7 @@ def opened(tmp_path):
         def shown(file):
             page = browser.new_page(viewport={"width": 800, "height": 600})
             page.on("pageerror", lambda e: said.append(str(e)))
-            (tmp_path / "page.html").write_text(view_page(file), encoding="utf-8")
+            (tmp_path / "page.html").write_text(page_of(carom.load(file)), encoding="utf-8")
             page.goto((tmp_path / "page.html").as_uri())
             for _ in range(600):
                 if page.evaluate("S.frames > 0"):

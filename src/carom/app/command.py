@@ -502,9 +502,11 @@ def _page(file, records) -> str:
         from carom.pictures.view import page
 
         with Reader(file) as found:
-            moved = found.functions and found.description
-            plan = runfile.from_description(found.description, file) if moved else None
-        return page(file, records, None if plan is None else plan.system)
+            if not found.functions:
+                return page(found, records, found.pile())
+            moved = found.description
+            plan = runfile.from_description(moved, file) if moved else None
+            return page(found, records, None if plan is None else plan.system)
     from carom.pictures.systems import system_page
 
     sol, plan = _loaded(file)

@@ -6,9 +6,9 @@ import json
 import math
 import os
 import platform
+from typing import Any
 
-from carom.bench.problems import KINDS
-from carom.bench.results import TARGETS, TIED, Results
+from carom.bench.problems import KINDS, TARGETS, TIED
 
 # One colour and one mark for each method, in the order in which they enter.
 _COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8a4fbe", "#c77d0a", "#4a4a4a", "#008b8b")
@@ -22,7 +22,7 @@ _WHAT = {
 }
 
 
-def write(results: Results, path: str | os.PathLike) -> None:
+def write(results: Any, path: str | os.PathLike) -> None:
     """Write the report to ``path``."""
     text = _page(results)
     with open(path, "w", encoding="utf-8") as file:

@@ -9,13 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from carom.bench.methods import METHODS
-from carom.bench.problems import KINDS
+from carom.bench.problems import KINDS, TARGETS, TIED
 from carom.errors import CaromError
-
-TARGETS = (1e-2, 1e-4, 1e-8)  # errors of q relative to the motion, for which methods are compared
-# Methods whose work is within such a factor of the least are tied: counts are exact but for what an
-# evaluation is; times of the same run differ by half on a busy machine.
-TIED = {"evaluations": 1.25, "CPU time": 4.0}
 
 
 class Results:

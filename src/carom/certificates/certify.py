@@ -27,8 +27,9 @@ from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.clauses import AT_RECORDS, clauses_for, may_gain
 from carom.certificates.error import stated
 from carom.certificates.located import filled, with_impacts
-from carom.certificates.measured import Measured, Options, in_chunks, records
+from carom.certificates.measured import Measured, Options, records
 from carom.certificates.rows import count
+from carom.certificates.spans import in_chunks
 from carom.contracts import Equations
 from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError
 from carom.results.solution import scheme_text

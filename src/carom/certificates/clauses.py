@@ -10,7 +10,7 @@ import numpy as np
 
 from carom.certificates import laws
 from carom.certificates.error import passed
-from carom.certificates.measured import MARGIN, earlier, ends
+from carom.certificates.spans import MARGIN, earlier, ends
 
 
 def _feasibility(m):

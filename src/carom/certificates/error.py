@@ -23,8 +23,8 @@ import numpy as np
 
 from carom.certificates import flight
 from carom.certificates.laws import remembered
-from carom.certificates.measured import ends, in_chunks
 from carom.certificates.order import unordered
+from carom.certificates.spans import ends, in_chunks
 
 _LASTING = 1.5  # times the change of w in a step of free motion: slower is no impact
 _SLOW = 1e-9  # relative, the same for motions that are exact

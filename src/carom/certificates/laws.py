@@ -12,7 +12,7 @@ j a joint and gamma what a glued gap remembers,
 
 import numpy as np
 
-from carom.certificates.measured import MARGIN, ends, widest
+from carom.certificates.spans import MARGIN, ends, widest
 
 _SOLVED = 1e-8  # relative: to what the laws of a step are solved
 

@@ -7,16 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.certificates.error import estimated
 from carom.certificates.rows import beside, joints, normals
+from carom.certificates.spans import MARGIN, earlier, ends, in_chunks, later, widest
 from carom.programs import compiled
 
-# Every bound is this times the first-order estimate of what a scheme may do in a step.
-MARGIN = 2.0
 _STILL = 1e-6  # of |q| and |a| T^2: a motion that is smaller is rest
 _INSIDE = np.arange(1, 512) / 512  # parts of a step at which the force is looked at again
 _AGAIN = 64  # steps, at most
 _SPEEDS = 257  # at which a restitution that depends on speed is looked at
-_CHUNK = (1024, 8192)  # records evaluated by one call: two sizes, so two compilations at most
 
 
 class Options(NamedTuple):
@@ -188,15 +187,6 @@ def _masses(system, q):
     return jax.vmap(lambda q: jax.vmap(system.metric(q).apply)(eye))(q)
 
 
-def in_chunks(function, system, arrays, sizes=_CHUNK):
-    """``function`` over the leading axis, in calls of one size: the last is padded."""
-    n = len(arrays[0])
-    size = sizes[0] if n <= sizes[0] else sizes[1]
-    padded = [np.concatenate([a, np.repeat(a[-1:], -n % size, axis=0)]) for a in arrays]
-    found = [function(system, [a[k : k + size] for a in padded]) for k in range(0, n, size)]
-    return type(found[0])(*(np.concatenate(x)[:n] for x in zip(*found, strict=True)))
-
-
 class _Norm:
     """The kinetic norm of the mean mass along the motion: one norm for the whole run."""
 
@@ -322,8 +312,6 @@ class Measured:
     @cached_property
     def estimate(self):
         """The error of the motion, window by window."""
-        from carom.certificates.error import estimated
-
         return estimated(self)
 
     @cached_property
@@ -542,23 +530,3 @@ def _at_kept(kept, t, q, v, *impulses):
     totals = [np.cumsum(x, axis=0)[kept] for x in impulses]
     since = (np.diff(x, axis=0, prepend=np.zeros_like(x[:1])) for x in totals)
     return t[kept], q[kept], v[kept], *since
-
-
-def ends(x):
-    return x[:-1], x[1:]
-
-
-def earlier(x, start):
-    """The entry before, along the first axis."""
-    return np.concatenate([np.full_like(x[:1], start), x[:-1]])
-
-
-def later(x, end):
-    """The entry after."""
-    return np.concatenate([x[1:], np.full_like(x[:1], end)])
-
-
-def widest(x):
-    """The largest of an entry and its neighbours along the first axis."""
-    padded = np.concatenate([x[:1], x, x[-1:]])
-    return np.maximum(np.maximum(padded[:-2], padded[1:-1]), padded[2:])

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from carom.certificates.measured import in_chunks
 from carom.certificates.rows import normals
+from carom.certificates.spans import in_chunks
 from carom.programs import compiled
 
 _SWEEPS, _SETTLED = 2000, 1e-13  # of (2)

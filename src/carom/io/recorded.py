@@ -240,6 +240,10 @@ class RecordedSpheres(SpheresSolution):
         """Whether the run reached its end, every step solved to its tolerance."""
         return self.finished and self.status is Status.ok
 
+    def opened(self) -> Reader:
+        """Its file."""
+        return Reader(self.path)
+
     def __getattr__(self, name):
         if name not in _READ:
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")

@@ -110,6 +110,17 @@ class Recording:
             return Recording(path, layout)
 
     @staticmethod
+    def save(sol: SpheresSolution, path) -> None:
+        """Write a motion that is there already."""
+        course, names = _Saved(sol), [*axes_of(SPHERES), "contacts"]
+        rows = {name: getattr(sol, name) for name in names}
+        if not sol.pile.spins:
+            rows["spin"] = rows["angular_impulse"] = np.zeros((len(sol), 0))
+        with contextlib.closing(Recording.start(path, course, "")) as file:
+            file.add(Piece(course.at, rows), course)
+            file.solution(course)
+
+    @staticmethod
     def resume(path, course) -> "Recording | None":
         """An old file of the same run, which puts ``course`` where it was; None: from the start."""
         with read_from(path), open_file(path) as h5:
@@ -221,17 +232,6 @@ class _Saved:
         return self.state
 
 
-def save(sol: SpheresSolution, path) -> None:
-    """Write a motion of spheres."""
-    course, names = _Saved(sol), [*axes_of(SPHERES), "contacts"]
-    rows = {name: getattr(sol, name) for name in names}
-    if not sol.pile.spins:
-        rows["spin"] = rows["angular_impulse"] = np.zeros((len(sol), 0))
-    with contextlib.closing(Recording.start(path, course, "")) as file:
-        file.add(Piece(course.at, rows), course)
-        file.solution(course)
-
-
 class _Layout:
     """The columns of a file, from what is known before a run."""
 
@@ -307,7 +307,7 @@ class _Layout:
 def _point_columns(row: dict) -> dict[str, np.ndarray]:
     """What is written of each sphere, 3 numbers for a vector."""
     found = {place(f.name): _three(f, row[f.name]) for f in OF_SPHERES if row[f.name].size}
-    found[FORCE] = felt(row["contacts"], len(row["x"]))
+    found[FORCE] = row["contacts"].felt(len(row["x"]))
     return {name: found[name] for name in columns(bool(row["spin"].size))}
 
 
@@ -316,18 +316,6 @@ def _three(field, x) -> np.ndarray:
     if x.ndim == 1 and len(field.axes) == 2:
         return np.pad(x[:, None], ((0, 0), (2, 0)))
     return np.array(x, float) if x.ndim == 1 else _wide(x)
-
-
-def felt(table: ContactTable, N) -> np.ndarray:
-    """(N,) [N] the sum of the sizes of the contact forces on each sphere, in the last step."""
-    total, force = np.zeros(N), np.abs(table.force)
-    if np.any(table.friction_force):
-        force = np.sqrt(force**2 + np.sum(table.friction_force**2, axis=1))
-    for side in (0, 1):
-        body = table.pairs[:, side]
-        mine = (body >= 0) & (body < N)
-        total += np.bincount(body[mine], weights=force[mine], minlength=N)
-    return total
 
 
 def _contact_rows(table: ContactTable, kind: np.dtype) -> np.ndarray:

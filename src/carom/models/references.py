@@ -1,6 +1,6 @@
 """Computed references, stored with the package, for models without a closed form.
 
-``python -m carom.models.references`` computes them again and says how far that moved them.
+``python -m carom.models.rebuild`` computes them again and says how far that moved them.
 
 The smooth motion is integrated by SciPy's DOP853 (Hairer, Norsett and Wanner 1993), none of whose
 code is used by the schemes of carom, in steps so short that its interpolant is as good as its
@@ -24,7 +24,7 @@ DEGREE = 19  # of a series
 _TAIL = 3e-14  # what its last coefficients may reach, relative to the values
 _ACCUMULATION = 1e-6  # impacts this close, relative to t1, are taken for an accumulation
 
-_DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "data"
 
 
 class Equations(Protocol):
@@ -71,17 +71,17 @@ def reference(name: str, parameters: dict, t1: float, compute: Callable) -> tupl
     kept = stored(name, parameters, t1)
     if kept is None:
         return compute(t1), f"{how}; computed on demand"
-    return kept, f"{how}; stored, rebuilt by python -m carom.models.references"
+    return kept, f"{how}; stored, rebuilt by python -m carom.models.rebuild"
 
 
 def computed(name: str) -> bool:
     """Whether the exact motion of a model is computed, which takes the longer the longer it is."""
-    return (_DATA / f"{name}.npz").exists()
+    return (DATA / f"{name}.npz").exists()
 
 
 def stored(name: str, parameters: dict, t1: float) -> Reference | None:
     """The stored reference up to t1, if it has these parameters and reaches t1."""
-    path = _DATA / f"{name}.npz"
+    path = DATA / f"{name}.npz"
     if not path.exists():
         return None
     with np.load(path) as data:
@@ -138,28 +138,3 @@ def _rebound(equations, e, q, v):
     n = equations.normal(q)
     push = np.linalg.solve(equations.mass(q), n)
     return v + alone(e, n @ v, n @ push)[0] * push
-
-
-def save(name: str, parameters: dict, found: Reference) -> Path:
-    path = _DATA / f"{name}.npz"
-    path.parent.mkdir(exist_ok=True)
-    np.savez_compressed(path, parameters=json.dumps(parameters), **found._asdict())
-    return path
-
-
-def main():
-    from carom.models.pendulum import double_pendulum_reference
-
-    for name, request in {"double_pendulum": double_pendulum_reference}.items():
-        parameters, t1, compute = request()
-        found, before = compute(t1), stored(name, parameters, t1)
-        size = save(name, parameters, found).stat().st_size
-        print(f"{name}: {len(found.impact_times)} impacts, {size} bytes")
-        if before is not None:
-            t = np.linspace(0.0, t1, 2001)
-            (q, v), (q1, v1) = before.exact(t1)(t), found.exact(t1)(t)
-            print(f"  q moved by {np.abs(q1 - q).max():.1e}, v by {np.abs(v1 - v).max():.1e}")
-
-
-if __name__ == "__main__":
-    main()

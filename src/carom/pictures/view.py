@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from carom.io.recorded import Reader
-from carom.io.vtkhdf import felt
 from carom.pictures.loopback import template
 from carom.pictures.scene import wall_lines
 
@@ -15,24 +13,17 @@ _MOST_BYTES = 256 * 2**20  # of a page; more records than fit are thinned
 _MOST_CONTACTS = 2_000_000  # in a page; of more the strongest of each record
 
 
-def page(path, records: int = 200, pile=None) -> str:
-    """The HTML page of a recording, with at most so many of its records.
-
-    ``pile`` is needed to draw walls that are functions of time.
-    """
-    with Reader(path) as found:
-        if pile is None and not found.functions:
-            pile = found.pile()
-        return _page(found, records, pile)
-
-
 def page_of(sol, records: int = 200) -> str:
     """The HTML page of a SpheresSolution."""
-    path = getattr(sol, "path", None)
-    return _page(_Memory(sol), records, sol.pile) if path is None else page(path, records, sol.pile)
+    with sol.opened() as found:
+        return page(_Memory(sol) if found is None else found, records, sol.pile)
 
 
-def _page(found, records, pile) -> str:
+def page(found, records: int, pile) -> str:
+    """The HTML page of a recording that is open (io/recorded.py), with at most so many records.
+
+    ``pile`` may be None: its walls are then not drawn.
+    """
     each = found.N * 5 * 4 * 4 / 3
     most = max(2, min(records, int(_MOST_BYTES / each)))
     count = min(found.count, most)
@@ -53,7 +44,7 @@ class _Memory:
     def points(self, name, k):
         """As of a file."""
         if name == "contact_force":
-            return felt(self.sol.contacts[k], self.N)
+            return self.sol.contacts[k].felt(self.N)
         values = getattr(self.sol, name)[k]
         return np.pad(values, ((0, 0), (0, 3 - values.shape[1]))) if values.ndim == 2 else values
 

@@ -6,7 +6,6 @@ from carom.errors import StudyError
 from carom.pictures.plot import above
 from carom.run.solve import solve
 from carom.schemes.event_driven import EventDriven
-from carom.study.shooting import Orbit
 
 _ROWS = 240  # of a bifurcation diagram ...
 _SPREAD = np.array([1.0, 4.0, 6.0, 4.0, 1.0]) / 6.0  # ... over which one state is spread
@@ -72,7 +71,7 @@ def plot(study, ax=None, *, coordinate: int = 0):
 
     An Orbit does not know its system: ``orbit.plot(system)``.
     """
-    if isinstance(study, Orbit):
+    if getattr(study, "needs_system", False):
         raise StudyError("an orbit does not know its system: orbit.plot(system) draws it")
     if not hasattr(study, "attrs"):
         return study.plot(ax)

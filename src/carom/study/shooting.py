@@ -79,6 +79,8 @@ class Orbit(Shown):
             f"residual {self.residual:.1e}"
         )
 
+    needs_system = True  # for its picture
+
     def plot(self, system: System, ax=None, coordinate: int = 0):
         """The orbit in the plane of one coordinate and its velocity."""
         from carom.study.pictures import plot_orbit

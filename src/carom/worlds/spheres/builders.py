@@ -5,9 +5,10 @@ import math
 import numpy as np
 
 from carom.errors import ConvergenceError, ShapeError
+from carom.worlds.spheres.given import numbers
 from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.relax import relax
-from carom.worlds.spheres.walls import Box, Cylinder, Obstacles, Panel, Plane, numbers
+from carom.worlds.spheres.walls import Box, Cylinder, Obstacles, Panel, Plane
 
 _GROWTH = 0.1  # of random spheres at once, in final radii ...
 _LEAST_GROWTH = 1e-4  # ... and when it is given up

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from carom import errors
-from carom.worlds.spheres.walls import numbers
+from carom.worlds.spheres.given import numbers
 
 _SPEEDS = np.array([0.0, 1e-3, 1e-2, 0.1, 1.0])  # at which a function of them is tried at once
 _NUMBER = {"restitution": "a number in [0, 1]", "friction": "a number mu >= 0"}

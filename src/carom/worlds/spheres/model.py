@@ -11,7 +11,8 @@ import numpy as np
 from carom import errors, kernels
 from carom.shown import number_text, table_html
 from carom.worlds.spheres import materials
-from carom.worlds.spheres.walls import Walls, Within, asked, at_time, known, numbers
+from carom.worlds.spheres.given import asked, at_time, numbers
+from carom.worlds.spheres.walls import Walls, Within, known
 
 
 class Spheres:

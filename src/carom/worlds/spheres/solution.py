@@ -1,5 +1,6 @@
 """What ``solve`` hands back for Spheres."""
 
+import contextlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,6 +30,17 @@ class ContactTable:
     def __len__(self) -> int:
         """How many."""
         return len(self.impulse)
+
+    def felt(self, N: int) -> np.ndarray:
+        """(N,) [N] the sum of the sizes of the contact forces on each sphere, in the last step."""
+        total, force = np.zeros(N), np.abs(self.force)
+        if np.any(self.friction_force):
+            force = np.sqrt(force**2 + np.sum(self.friction_force**2, axis=1))
+        for side in (0, 1):
+            body = self.pairs[:, side]
+            mine = (body >= 0) & (body < N)
+            total += np.bincount(body[mine], weights=force[mine], minlength=N)
+        return total
 
 
 @dataclass(frozen=True)
@@ -101,10 +113,8 @@ class SpheresSolution(Shown):
 
     def starting(self, record: int) -> tuple:
         """The world of a step from a record, and its t, q, v."""
-        from carom.worlds.spheres.world import World
-
         t, dt, missing = float(self.t[record]), float(self.dt), 3 - self.x.shape[2]
-        world = World(self.pile.during(t, t + dt), dt)
+        world = self.pile.world(t, t + dt, dt)
         q, v = (np.pad(a[record], ((0, 0), (0, missing))) for a in (self.x, self.v))
         if self.pile.spins:
             w = self.spin[record].reshape(len(q), -1)
@@ -156,9 +166,9 @@ class SpheresSolution(Shown):
             return
         if not str(path).endswith(".vtkhdf"):
             raise RecordError(f"{str(path)!r}: a motion of spheres is saved as .vtkhdf or .nc")
-        from carom.io.vtkhdf import save
+        from carom.io.formats import format_of
 
-        save(self, path)
+        format_of(path, self.pile).save(self, path)
 
     def animate(self, path=None, *, forces: bool = False, seconds: float = 8.0):
         """A moving picture: .gif, .mp4 (with ffmpeg) or .html; without a path, for a notebook."""
@@ -281,6 +291,10 @@ class SpheresSolution(Shown):
         """(n, N, d) positions folded into [0, period) where space repeats."""
         period = self.pile.period
         return np.where(period > 0.0, np.mod(self.x, np.where(period > 0.0, period, 1.0)), self.x)
+
+    def opened(self) -> Any:
+        """A context with its records one by one, where they are in a file; else with None."""
+        return contextlib.nullcontext()
 
     def view(self, records: int = 200):
         """The motion as a page to look at: shown in a notebook, ``.save("page.html")`` elsewhere.

@@ -16,6 +16,7 @@ difference over a thousandth of a step.
 import numpy as np
 
 from carom import errors
+from carom.worlds.spheres.given import at_time
 
 _OVER = 1e-3  # of a step
 
@@ -81,8 +82,6 @@ def check(walls, t: float, dimension: int) -> None:
 
 def given_velocity(value, t: float) -> np.ndarray:
     """(1, 3) or (K, 3)."""
-    from carom.worlds.spheres.walls import at_time
-
     found = at_time(value, t, "velocity")
     if found.ndim not in (1, 2) or found.shape[-1] not in (2, 3):
         raise errors.ShapeError(
@@ -94,8 +93,6 @@ def given_velocity(value, t: float) -> np.ndarray:
 
 def given_spin(value, t: float) -> np.ndarray:
     """(1, 3) or (K, 3); a number turns the plane."""
-    from carom.worlds.spheres.walls import at_time
-
     found = at_time(value, t, "spin")
     if found.shape == () or found.shape == (1,):
         return np.array([[0.0, 0.0, found.item()]])

@@ -12,46 +12,11 @@ from typing import Any
 import numpy as np
 
 from carom.contracts import Wall
-from carom.errors import CaromError, KindError, RunError, ShapeError
+from carom.errors import KindError, ShapeError
 from carom.worlds.spheres import surfaces
+from carom.worlds.spheres.given import at_time, short
 
 _DATA = 10  # numbers that describe a wall to the kernels (kernels/rows.py)
-
-
-def numbers(value, name: str) -> np.ndarray:
-    """``value`` as an array of floats."""
-    try:
-        found = np.asarray(value)
-        if found.dtype.kind not in "biuf":
-            found = found.astype(float) if found.dtype.kind == "O" else None
-        if found is not None:
-            return found.astype(float)
-    except (ValueError, TypeError, OverflowError):
-        pass
-    raise ShapeError(f"{name} is {_short(value)}; it must be a number or an array of numbers")
-
-
-def _short(value) -> str:
-    """``value``, as a message can show it."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def at_time(value, t: float, name: str = "a function of t") -> np.ndarray:
-    """``value``, or value(t) where it is a function."""
-    return numbers(asked(value, name, t) if callable(value) else value, name)
-
-
-def asked(function, name: str, *arguments):
-    """What a function of the user returns; what it raises is said to be of it."""
-    try:
-        return function(*arguments)
-    except CaromError:
-        raise
-    except Exception as problem:
-        raise RunError(
-            f"{name} raised {type(problem).__name__} at t = {arguments[0]:g}: {problem}"
-        ) from problem
 
 
 @dataclass(frozen=True)
@@ -95,7 +60,7 @@ def _unit(value, t, name):
 def _radius(value, t, name):
     found = at_time(value, t, name)
     if found.shape != () or not np.isfinite(found) or not found > 0.0:
-        raise ShapeError(f"{name} is {_short(found)}; it must be one positive, finite number")
+        raise ShapeError(f"{name} is {short(found)}; it must be one positive, finite number")
     return found
 
 
@@ -222,12 +187,12 @@ class Obstacles:
         """Positions (K, 3) and radii (K,) at time t."""
         x = np.atleast_2d(at_time(self.position, t, "the position of obstacles"))
         if x.ndim != 2 or x.shape[1] not in (2, 3) or not np.all(np.isfinite(x)):
-            raise ShapeError(f"obstacles at {_short(x)}: it must be (K, 2) or (K, 3), finite")
+            raise ShapeError(f"obstacles at {short(x)}: it must be (K, 2) or (K, 3), finite")
         r = at_time(self.radius, t, "the radius of obstacles")
         if r.shape not in ((), (1,), (len(x),)):
             raise ShapeError(f"the radius of {len(x)} obstacles has shape {r.shape}")
         if not np.all(np.isfinite(r) & (r > 0.0)):
-            raise ShapeError(f"the radius of obstacles is {_short(r)}; it must be positive, finite")
+            raise ShapeError(f"the radius of obstacles is {short(r)}; it must be positive, finite")
         return np.pad(x, ((0, 0), (0, 3 - x.shape[1]))), np.array(np.broadcast_to(r, (len(x),)))
 
 
@@ -257,7 +222,7 @@ class Walls:
         for wall in walls:
             if not _is_wall(wall):
                 names = ", ".join(kind.__name__ for kind in _KINDS)
-                raise KindError(f"{_short(wall)} is not a wall; there are {names}")
+                raise KindError(f"{short(wall)} is not a wall; there are {names}")
         self.start = 0.0 if start is None else start
         self.walls = [w for w in walls if not isinstance(w, Obstacles)]
         self.obstacles = [w for w in walls if isinstance(w, Obstacles)]
@@ -351,7 +316,7 @@ def _listed(walls):
     try:
         return list(walls)
     except TypeError:
-        raise KindError(f"walls is {_short(walls)}; give a wall, or a list of them") from None
+        raise KindError(f"walls is {short(walls)}; give a wall, or a list of them") from None
 
 
 def _check_plane(kind, data):
