@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from carom.worlds.spheres import mixed, wedged
+from carom.worlds.spheres import wedged
 
+_SWEEPS = 3000  # the most, before blocks of contacts are solved
 _LOOSE = 1e-3  # the tolerance of a step that is not solved to its own, before a run stops, and
 _LOOSELY = 0.1  # what velocities may be off by then, of the change that contacts make
 
@@ -81,8 +82,6 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
     The residual is in terms of what is allowed; ok is also what would do with the tolerance _LOOSE
     (wedged.py), which a run counts, and tells at its end.
     """
-    from carom.kernels import sliding
-
     rows = contacts if active is None else contacts.chosen(active)
     b = b.copy() if active is None else b[active]
     lam, c, mu = _into_cone(rows), rows, common(rows.sliding.mu)
@@ -90,17 +89,14 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
         *(c.start, c.i, c.j, c.normal, c.sliding.arm, b, mu, world.inverse),
         *(spread(target, contacts.bodies), lam, most, world._relative()),
     )
-    limit = world.pile.iterations
-    if isinstance(mu, float):
-        u, left, done = sliding.accelerated_gauss_seidel(*problem, limit)
-    else:
-        u, left, done = mixed.solved(problem, world.dimension == 2, limit)
+    limit, swept = world.pile.iterations, wedged.kernel(mu).accelerated_gauss_seidel
+    u, left, done = swept(*problem, min(limit, _SWEEPS))
     good = left <= 1.0
-    if isinstance(mu, float) and 1.0 < left < np.inf and done < limit:
+    if 1.0 < left < np.inf and done < limit:
         still = rows.rate[:, 0] if active is not None and world.pile.bounces else None
         loose = most * max(1.0, _LOOSE / world.pile.tolerance), _LOOSELY
         more, good = wedged.solved(problem, still, world.dimension == 2, limit - done, loose)
-        u, left = sliding.measured(*problem)
+        u, left, _ = swept(*problem, 0)
         done += more
     if active is not None:
         full = np.zeros((len(contacts.gap), 4))

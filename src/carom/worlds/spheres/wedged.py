@@ -112,11 +112,16 @@ def _keep_apart(problem, limit):
             break
 
 
-def _lacking(problem):
-    """(p,) the residual of each contact, of what is allowed."""
+def kernel(mu) -> Any:
+    """That of one mu, or of one mu for each contact."""
     from carom.kernels import mixed, sliding
 
-    return (mixed if np.ndim(problem[_MU]) else sliding).lacking(*problem)
+    return mixed if np.ndim(mu) else sliding
+
+
+def _lacking(problem):
+    """(p,) the residual of each contact, of what is allowed."""
+    return kernel(problem[_MU]).lacking(*problem)
 
 
 def _tried(problem, planar, limit):
@@ -139,10 +144,8 @@ def _by_parts(problem, planar, limit):
 
     The contacts around the one that lacks most, and then sweeps over all of them, in turn.
     """
-    from carom.kernels import mixed, sliding
-
     i, j, inverse, lam = problem[1], problem[2], problem[7], problem[_LAM]
-    kernel: Any = (mixed if np.ndim(problem[_MU]) else sliding).accelerated_gauss_seidel
+    swept = kernel(problem[_MU]).accelerated_gauss_seidel
     lacks, done = _lacking(problem), 0
     best, least = lam.copy(), np.max(lacks)
     for _ in range(_ROUNDS):
@@ -152,7 +155,7 @@ def _by_parts(problem, planar, limit):
         part = _part(problem, rows)
         done += _tried(part, planar, limit - done)[0]
         lam[rows] = part[_LAM]
-        done += kernel(*problem, _SWEPT)[2]
+        done += swept(*problem, _SWEPT)[2]
         lacks = _lacking(problem)
         if np.max(lacks) < least:
             best, least = lam.copy(), np.max(lacks)
