@@ -21,6 +21,7 @@ def two(**options):
     return carom.Spheres(x, 0.5, gravity=(0, 0, -G), **(made | options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 def test_each_pair_has_its_own_restitution(scheme):
     sol = carom.solve(two(restitution=TABLE), scheme, t1=0.9, dt=2e-3, record=EVERY)
@@ -44,6 +45,7 @@ def test_spheres_of_two_materials_meet():
         np.testing.assert_allclose(sol.v[-1, :, 0], [0.375, 0.625], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_number_is_what_a_table_of_it_is():
     """To the bit, so that nothing else depends on how it is said."""
     given = {"t1": 1.0, "dt": 1e-2}

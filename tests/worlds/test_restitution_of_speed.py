@@ -55,7 +55,7 @@ def moved(ball, scheme, dt, t1=T1):
     return carom.solve(ball, scheme, **start, t1=t1, dt=dt, record=EVERY)
 
 
-@pytest.mark.parametrize("made", [system, spheres])
+@pytest.mark.parametrize("made", [pytest.param(system, marks=pytest.mark.slow), spheres])
 def test_bounces(made):
     assert off(moved(made(), carom.Moreau(), 4e-3, t1=1.3)) < 0.03
     assert off(moved(made(lambda v: 0.5 + 0.0 * v), carom.Moreau(), 4e-3, t1=1.3)) > 0.06
@@ -136,6 +136,7 @@ def test_refused_at_once(made, e, text):
         made(e)
 
 
+@pytest.mark.slow
 def test_refused_on_the_way():
     """What is in [0, 1] up to 1 m/s may not be so beyond."""
     with pytest.raises(errors.NonFiniteError, match=r"restitution\(speed\) not in"):

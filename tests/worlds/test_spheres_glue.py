@@ -28,6 +28,7 @@ def pulled(F=2.0, J=1.5, **options):
     )
 
 
+@pytest.mark.slow
 def test_a_disc_leaves_after_as_much_pull_as_push():
     """At J / F, then x'' = F: order 1, to the left or to the right of a step."""
     F, J, t1 = 2.0, 1.5, 1.2
@@ -75,6 +76,7 @@ def torn(push, force, mass, t1):
         gone[first], whole[first], gamma[first] = t, False, 0.0
 
 
+@pytest.mark.slow
 def test_a_chain_of_beads_is_torn():
     """Each contact when its own tension has taken back its own push, at order 1.
 
