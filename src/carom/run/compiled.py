@@ -263,11 +263,11 @@ class Compiled:
             self.carry, rows = advance_each_compiled(
                 self.run, self.carry, self.shape, np.asarray(count), self.capacity
             )
-            if reached == 0 and self.scheme.pushes_at_start:
-                rows = self.begun.leading(rows)
             count = min(count, self.step - reached)  # those after the last good step do not count
-            rows, ticks = np.asarray(rows)[:count], np.arange(reached + 1, reached + count + 1)
-            self._look(ticks, rows)
+            rows = np.asarray(rows)[:count]
+            if reached == 0 and count and self.scheme.pushes_at_start:
+                rows = self.begun.leading(rows)
+            self._look(np.arange(reached + 1, reached + count + 1), rows)
         self.pushed = rows[-1:, self.pushes].sum(axis=0)
         kept = self._marks_up_to(reached + count)
         return kept, rows if self.full else self._thinned(rows, kept - reached - 1)

@@ -119,9 +119,13 @@ class Start(eqx.Module):
         """The carry after a record at t0."""
         return eqx.tree_at(lambda c: c.impulse, self.carry, self.push)
 
-    def leading(self, rows: Array) -> Array:
+    def leading(self, rows):
         """The rows of all steps, the first with what the start of the scheme did."""
         own = slice(self.shape.short, self.shape.short + self.shape.p)
+        if isinstance(rows, np.ndarray):  # in no time, where JAX would compile each operation
+            struck, rows = np.asarray(self.push)[: self.shape.p] > 0.0, rows.copy()
+            rows[0, own] = np.where(struck, np.asarray(self.before), rows[0, own])
+            return rows
         struck = self.push[: self.shape.p] > 0.0
         return rows.at[0, own].set(jnp.where(struck, self.before, rows[0, own]))
 
