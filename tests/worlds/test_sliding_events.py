@@ -72,6 +72,14 @@ def test_a_block_on_a_slope_and_on_the_level():
         assert back.q[-1, 0] == pytest.approx(-t + 0.5 * a * (2.0 - t) ** 2, rel=1e-11)
 
 
+@pytest.mark.parametrize("speed", [-1.0, 0.0, 1.0])
+def test_no_friction_either_way(speed):
+    """mu = 0 slides whichever way, and turns with no event."""
+    sol = run(block(0.0, 0.5), 0.0, speed, 1.0, 0.5)
+    exact = speed * sol.t + 0.5 * G * np.sin(0.5) * sol.t**2
+    np.testing.assert_allclose(sol.q[:, 0], exact, atol=1e-13)
+
+
 def test_spring_and_dry_friction():
     """Turning points (-1)^k (x0 - 2 k mu g), then it sticks."""
     sol = run(block(0.06 / G, stiffness=1.0), 1.0, 0.0, 10 * np.pi, np.pi)

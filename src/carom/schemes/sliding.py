@@ -246,7 +246,7 @@ def chosen(flow: Sliding, t, q, v, resting, zero, loose, lifted) -> Chosen:
         fault = jnp.maximum(fault, jnp.where(mode == STICK, edge, 0.0))
         fault = jnp.maximum(fault, jnp.where((mode > STICK) & zero & (rows.mu > 0), -slips, 0.0))
         way = jnp.where(mode == FORWARD, zero | ahead, zero | ~ahead)
-        way = way & ((rows.mu > 0.0) | (mode == FORWARD))
+        way = jnp.where(rows.mu > 0.0, way, mode == FORWARD)  # without friction: whichever way
         may = jnp.where(mode == STICK, zero & (rows.mu > 0.0), (mode == OPEN) | way)
         may = may & (resting | (mode == OPEN))
         dear = jnp.where(mode == OPEN, 2.0, jnp.where(mode == STICK, 0.0, 1.0))
