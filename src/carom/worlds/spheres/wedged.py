@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-_WHOLE, _ROWS = 5000, 500  # the most contacts for Newton's method, and for the path ...
-_ROUNDS, _SWEPT = 12, 100  # ... of more the worst, and sweeps of all, in turn
+_WHOLE, _ROWS = 5000, 1000  # the most contacts for Newton's method, and for the path ...
+_NEAR, _ROUNDS, _SWEPT = 500, 12, 100  # ... of more these, and sweeps of all, in turn
 _TURNS, _PIVOTS = 15, 2000  # of Newton's method, and along the path
 _WIDENINGS = (0, 1, 4, 16)  # rings of contacts that do not bounce around those that are held
 _CLIPPINGS, _CLIPPED = 30, 1e-12  # turns, and the part of lam_t that ends them
@@ -247,12 +247,12 @@ def blocks(i, j, inverse) -> np.ndarray:
 
 
 def _around(rows, i, j, inverse):
-    """The contacts nearest to these, at most _ROWS."""
+    """The contacts nearest to these, at most _NEAR."""
     while True:
         chosen = np.zeros(len(i), bool)
         chosen[rows] = True
         more = np.flatnonzero(touching(chosen, i, j, inverse))
-        if len(more) > _ROWS or len(more) == len(rows):
+        if len(more) > _NEAR or len(more) == len(rows):
             return rows
         rows = more
 
