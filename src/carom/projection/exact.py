@@ -23,6 +23,7 @@ each time with the same active-set method on the rows [n_i, s_k e_i], which are 
 s_k falling; it tends to multipliers that are no larger than they must be.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -51,7 +52,9 @@ _CARE = 1e-13
 _PROXIMAL, _LEAST = 24, 1e-8  # and s_k
 
 
-class Projection(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)  # a Module takes as long to make as a sphere to move
+class Projection:
     """A projected point with the proof that it is one; arrays of the caller's namespace."""
 
     point: Any  # (d,) x*

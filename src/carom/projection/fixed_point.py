@@ -1,5 +1,6 @@
 """The fixed point of a force that depends on the velocity it produces."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -15,7 +16,9 @@ _TURNS = 400  # enough for a contraction of factor 0.92; a slower one calls for 
 _NEWTON_TURNS = 30
 
 
-class Solved(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)  # a Module takes as long to make as a sphere to move
+class Solved:
     """x = phi(x), with how it was found; arrays of the world's own namespace."""
 
     value: Any  # the last phi(x), a Projection or what else has its fields; its point is the answer

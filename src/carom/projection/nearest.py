@@ -1,5 +1,6 @@
 """The nearest point of the admissible set, curved boundaries included."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -14,7 +15,9 @@ from carom.status import Status, failing, first_failure
 _ROUNDING_SLACK = 1e3
 
 
-class Nearest(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)  # a Module takes as long to make as a sphere to move
+class Nearest:
     """P_K(W), as its distance from W; arrays of the world's own namespace."""
 
     shift: Any  # (d,) P_K(W) - W
