@@ -273,8 +273,8 @@ def test_a_pile_is_certified_and_gains_no_energy(scheme, d, mu):
 def test_a_pile_with_much_friction_comes_to_an_end(mu):
     """Sweeps alone stop in it."""
     pile = pile_of(2, seed=1, friction=mu)
-    sol = carom.solve(pile, carom.Maury(), t1=0.8, dt=4e-3, record=EVERY, throw=False)
-    assert sol.ok is (sol.stats.loose == 0)
+    sol = carom.solve(pile, carom.Maury(), t1=0.8, dt=4e-3, record=EVERY)
+    assert sol.stats.loose == 0
     assert sol.stats.overlap <= pile.tolerance * R
     found = carom.certify(sol)
     for name in ("momentum", "angular momentum", "cone", "slip", "energy"):
@@ -295,15 +295,14 @@ def test_random_spheres_come_to_rest_to_the_tolerance(N, mu, seed):
 
 @pytest.mark.slow
 def test_spheres_with_too_much_friction_do_not_stop():
-    """mu = 1e3: where no answer is found, some contacts slide that should not, and are counted."""
+    """mu = 1e3: solved to the tolerance."""
     pile = pile_of(3, seed=1, friction=1e3)
-    sol = carom.solve(pile, carom.Maury(), t1=0.4, dt=4e-3, record=EVERY, throw=False)
-    assert sol.ok is (sol.stats.loose == 0)
-    assert sol.stats.steps == 100
+    sol = carom.solve(pile, carom.Maury(), t1=0.4, dt=4e-3, record=EVERY)
+    assert sol.stats.loose == 0
     found = carom.certify(sol)
     for name in ("feasibility", "momentum", "angular momentum", "cone", "energy"):
         assert found[name].ok is True, str(found)
-    assert (found["slip"].ok is False) == (sol.stats.loose > 0)
+    assert found["slip"].ok is True
 
 
 def test_a_step_that_no_way_solves_is_counted(monkeypatch, tmp_path):
