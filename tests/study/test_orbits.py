@@ -112,16 +112,21 @@ def test_lyapunov_sum():
     """-2 z + 2 nu ln r on a periodic attractor, whose exponents are its multipliers', and chaos."""
     z = 0.01
     settings = {"settle": 200, "intervals": 300}
-    calm, wild = (
-        study.lyapunov(oscillator(w, z=z), [-0.3], [0.2], interval=2 * np.pi / w, **settings)
-        for w in (2.5, 2.8)
-    )
-    for found in (calm, wild):
+
+    def exponents(w, q=-0.3):
+        system = systems[w]
+        return study.lyapunov(system, [q], [0.2], interval=2 * np.pi / w, **settings)
+
+    systems = {w: oscillator(w, z=z) for w in (2.5, 2.8)}
+    # of chaos so long after its start rounding decides, and it may come near a periodic motion for
+    # a hundred periods: the mean of several
+    calm, *wild = exponents(2.5), *(exponents(2.8, -0.3 + k * 1e-9) for k in range(6))
+    for found in (calm, *wild):
         expected = -2 * z + 2 * found.impact_rate * math.log(R)
         np.testing.assert_allclose(found.sum, expected, rtol=0, atol=1e-6)
     assert calm.exponents[0] < -0.05
-    assert 0.05 < wild.exponents[0] < 0.2
-    assert wild.history.shape == (300, 2)
+    assert 0.05 < np.mean([found.exponents[0] for found in wild]) < 0.2
+    assert wild[0].history.shape == (300, 2)
 
 
 class Table(eqx.Module):
