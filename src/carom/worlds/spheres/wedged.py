@@ -4,7 +4,8 @@ Contacts are in one block if a body that can move joins them.  Blocks that lack 
 one, while the others keep their impulses: by Newton's method on proximal problems
 (projection/proximal.py), which mostly does, or else along the path of projection/compliant.py,
 which must, if there is an answer.  The path grows longer with the block: of a large one, the
-contacts around the one that lacks most are solved, and then all are swept, in turn.
+contacts around those that lack are solved by Newton's method, or those around the one that lacks
+most in both ways, and then all are swept, in turn.
 
 There is no answer where friction holds what b drives apart: some impulses r in their cones do
 nothing, H^T r = 0, and b . r < 0.  So does a ball in a corner (mu >= 1) that Newton's law drives
@@ -21,7 +22,8 @@ import numpy as np
 
 _WHOLE, _ROWS = 5000, 1000  # the most contacts for Newton's method, and for the path ...
 _NEAR, _ROUNDS, _SWEPT = 500, 12, 100  # ... of more these, and sweeps of all, in turn
-_TURNS, _PIVOTS = 15, 2000  # of Newton's method, and along the path
+_TURNS, _MANY, _PIVOTS = 15, 60, 2000  # of Newton's method, and along the path
+_RINGS = 2  # of contacts around those that lack
 _WIDENINGS = (0, 1, 4, 16)  # rings of contacts that do not bounce around those that are held
 _CLIPPINGS, _CLIPPED = 30, 1e-12  # turns, and the part of lam_t that ends them
 _SHARE = 0.98  # of the tolerance, as in kernels/numba/projection.py
@@ -126,34 +128,43 @@ def _lacking(problem):
 
 def _tried(problem, planar, limit):
     """Sweeps, turns and pivots made, and whether they led to an answer; the best is in lam."""
-    rows, done = len(problem[1]), 0
+    rows, done, led = len(problem[1]), 0, False
     if rows <= _WHOLE:
-        block = _Block(problem, planar)
-        done = block.newton(min(_TURNS, limit))
-        if block.least > _SHARE and rows <= _ROWS:
-            done += block.path(min(_PIVOTS, limit - done))
-        problem[_LAM][:] = block.wide(block.best)
-        if block.least <= _SHARE or rows <= _ROWS:
-            return done, block.least <= _SHARE
+        done, led = _at_once(problem, planar, _TURNS, limit)
+    if led or rows <= _ROWS:
+        return done, led
     more, led = _by_parts(problem, planar, limit - done)
     return done + more, led
+
+
+def _at_once(problem, planar, turns, limit):
+    """Turns and pivots made on all contacts, and whether they led to an answer."""
+    block = _Block(problem, planar)
+    done = block.newton(min(turns, limit))
+    if block.least > _SHARE and len(problem[1]) <= _ROWS:
+        done += block.path(min(_PIVOTS, limit - done))
+    problem[_LAM][:] = block.wide(block.best)
+    return done, block.least <= _SHARE
 
 
 def _by_parts(problem, planar, limit):
     """Sweeps, turns and pivots made, and whether that led to an answer; the best is in lam.
 
-    The contacts around the one that lacks most, and then sweeps over all of them, in turn.
+    The contacts around all that lack, or around the one that lacks most, and then sweeps over all
+    contacts, in turn.
     """
     i, j, inverse, lam = problem[1], problem[2], problem[7], problem[_LAM]
     swept = kernel(problem[_MU]).accelerated_gauss_seidel
     lacks, done = _lacking(problem), 0
     best, least = lam.copy(), np.max(lacks)
-    for _ in range(_ROUNDS):
+    for turn in range(_ROUNDS):
         if least <= _SHARE or done >= limit:
             break
-        rows = _around(np.array([np.argmax(lacks)]), i, j, inverse)
+        rows, turns = _rings(lacks > _SHARE, i, j, inverse), _MANY
+        if turn % 2 or len(rows) > _WHOLE or len(rows) == len(i):
+            rows, turns = _around(np.array([np.argmax(lacks)]), i, j, inverse), _TURNS
         part = _part(problem, rows)
-        done += _tried(part, planar, limit - done)[0]
+        done += _at_once(part, planar, turns, limit - done)[0]
         lam[rows] = part[_LAM]
         done += swept(*problem, _SWEPT)[2]
         lacks = _lacking(problem)
@@ -244,6 +255,13 @@ def blocks(i, j, inverse) -> np.ndarray:
     contact, body = contact[joins[body]], p + body[joins[body]]
     graph = sparse.coo_matrix((np.ones(len(body)), (contact, body)), shape=2 * (p + bodies,))
     return csgraph.connected_components(graph, directed=False)[1][:p]
+
+
+def _rings(chosen, i, j, inverse):
+    """The contacts around these."""
+    for _ in range(_RINGS):
+        chosen = touching(chosen, i, j, inverse)
+    return np.flatnonzero(chosen)
 
 
 def _around(rows, i, j, inverse):
