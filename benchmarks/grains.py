@@ -167,7 +167,7 @@ def janssen(seed, quick):
 
 def beverloo(seed, quick):
     """Discs out of a slot in a flat floor: flux against its width."""
-    widths = (4.0, 6.0) if quick else (4.0, 5.0, 6.0, 8.0, 10.0)
+    widths = (8.0, 12.0) if quick else (8.0, 10.0, 12.0, 14.0)  # d; slots of 4 to 6 d clog
     rng, counts = np.random.default_rng(seed), (20, 30) if quick else (24, 60)
     N, side, flux = int(np.prod(counts)), 1.15 * counts[0], []
     box = Box((0, 0), (side, np.inf))

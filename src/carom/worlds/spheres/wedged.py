@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 _WHOLE, _ROWS = 5000, 1000  # the most contacts for Newton's method, and for the path ...
-_NEAR, _ROUNDS, _SWEPT = 500, 12, 100  # ... of more these, and sweeps of all, in turn
+_NEAR, _ROUNDS, _SWEPT = 500, 40, 100  # ... of more these, and sweeps of all, in turn
 _TURNS, _MANY, _PIVOTS = 15, 60, 2000  # of Newton's method, and along the path
-_RINGS = 2  # of contacts around those that lack
+_RINGS = (2, 4, 8, 0)  # of contacts around those that lack, in turn; 0: around the worst alone
 _WIDENINGS = (0, 1, 4, 16)  # rings of contacts that do not bounce around those that are held
 _CLIPPINGS, _CLIPPED = 30, 1e-12  # turns, and the part of lam_t that ends them
 _SHARE = 0.98  # of the tolerance, as in kernels/numba/projection.py
@@ -160,8 +160,9 @@ def _by_parts(problem, planar, limit):
     for turn in range(_ROUNDS):
         if least <= _SHARE or done >= limit:
             break
-        rows, turns = _rings(lacks > _SHARE, i, j, inverse), _MANY
-        if turn % 2 or len(rows) > _WHOLE or len(rows) == len(i):
+        rings = _RINGS[turn % len(_RINGS)]
+        rows, turns = _ringed(lacks > _SHARE, rings, i, j, inverse), _MANY
+        if not rings or len(rows) > 2 * _WHOLE or len(rows) == len(i):
             rows, turns = _around(np.array([np.argmax(lacks)]), i, j, inverse), _TURNS
         part = _part(problem, rows)
         done += _at_once(part, planar, turns, limit - done)[0]
@@ -257,10 +258,13 @@ def blocks(i, j, inverse) -> np.ndarray:
     return csgraph.connected_components(graph, directed=False)[1][:p]
 
 
-def _rings(chosen, i, j, inverse):
-    """The contacts around these."""
-    for _ in range(_RINGS):
-        chosen = touching(chosen, i, j, inverse)
+def _ringed(chosen, rings, i, j, inverse):
+    """These contacts with so many rings around them, or fewer where that is too many."""
+    for ring in range(rings):
+        wider = touching(chosen, i, j, inverse)
+        if np.count_nonzero(wider) > (2 * _WHOLE if ring < _RINGS[0] else _WHOLE):
+            break
+        chosen = wider
     return np.flatnonzero(chosen)
 
 
