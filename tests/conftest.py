@@ -35,6 +35,7 @@ def pytest_collection_finish(session):
     gc.set_threshold(50_000, 20, 20)
 
 
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist may be off
 def pytest_xdist_make_scheduler(config, log):
     """One worker for a file, whose tests share what they compile, and one for all that moves
     spheres: Numba compiles their kernels for a minute, once.  What takes long comes first, so that
