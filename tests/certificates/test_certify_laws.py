@@ -152,3 +152,28 @@ def test_glue():
     more = np.array(sol.impulse)
     more[0] *= 1.2  # and held by more, it should not have left
     assert {"glue, velocity", "glue, gap"} <= set(failed(certify_arrays(system, *arrays, more)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dt", [1e-2, 1e-3])
+def test_friction_that_turns_at_an_impact_inside_of_a_step(dt):
+    """A block on a slope, held by a spring, strikes a smooth stop while it slides."""
+
+    def force(t, q, v):
+        return jnp.array([1.5 * 9.81 * 0.5 - 20.0 * q[0], -1.5 * 9.81 * 0.75**0.5])
+
+    block = carom.System(
+        mass=[1.5, 1.5],
+        force=force,
+        gap=lambda t, q: jnp.array([q[1], 0.35 - q[0]]),
+        slip=lambda t, q, v: jnp.array([v[0], v[1]]),
+        friction=[0.25, 0.0],
+        restitution=[0.0, 0.6],
+    )
+    sol = carom.solve(block, carom.EventDriven(), [0.0, 0.0], [0.0, 0.0], t1=2.0, dt=dt)
+    found = carom.certify(sol)
+    assert found.ok, str(found)
+    turned = carom.certify_arrays(
+        block, sol.t, sol.q, sol.v, sol.impulse, friction=-np.asarray(sol.friction)
+    )
+    assert not turned.ok

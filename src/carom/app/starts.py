@@ -5,7 +5,7 @@ from pathlib import Path
 
 from carom.errors import CaromError
 
-OWN = '''"""A block on a belt, held by a spring: it sticks, slips, and sticks again.
+OWN = '''"""A block on a belt, held by a spring: the belt takes it along, and it breaks loose.
 
     carom run {name}        runs it; ends with a certificate and a file
     carom plot {stem}.nc     draws it

@@ -107,12 +107,13 @@ def certify(
     )
     arrays = _checked(system, sol.t, sol.q, sol.v, sol.impulse, sol.friction, sol.joint_impulse)
     smooth = not arrays[4].shape[1]  # nothing but gaps
+    options = options._replace(inside=_locates(scheme))
     if options.sparse_dt is None and _locates(scheme) and smooth and not _full(sol):
         table, found = filled(system, scheme, np.asarray(sol.impacts), *arrays[:4])
         threaded = with_impacts(system, table, *found)
         if _sane(threaded, found):
             arrays = *threaded, np.zeros((len(threaded[0]), 0))
-            options = options._replace(located=True)
+            options = options._replace(located=True, inside=False)
     return _certificate(system, arrays, q0, v0, options)
 
 

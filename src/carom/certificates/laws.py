@@ -32,6 +32,8 @@ class Sliding:
         self.most = self.mu * np.maximum(m.lam[1:], 0.0)  # (m, p) mu r_n
         bend = np.linalg.norm(shaped(m.at.beside_bend), axis=2)
         self.du = m.H[:, None] * widest(np.maximum(*ends(bend)))  # (m, p)
+        if m.options.inside:  # what slides may have turned on the way
+            self.du = self.du + np.linalg.norm(shaped(m.at.beside_coupled)[1:], axis=2)
         self.size = np.linalg.norm(self.impulse, axis=2)
         self.rounding = _SOLVED * np.max(self.most, initial=0.0)
         self.fastest = np.max(np.linalg.norm(self.u, axis=2), initial=0.0)

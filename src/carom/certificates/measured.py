@@ -24,6 +24,7 @@ class Options(NamedTuple):
     resolution: float | None  # the duration of a contact, where walls yield
     tolerance: float
     located: bool = False  # impacts are records of their own, so that nothing happens between them
+    inside: bool = False  # impacts lie inside of steps
 
 
 class _Record(NamedTuple):
@@ -34,7 +35,7 @@ class _Record(NamedTuple):
     w: Any  # (p,) d_t g + grad g . v
     bend: Any  # (p,) |grad g . a| + |g'' along v|: how fast w changes in free motion
     inverse_mass: Any  # (p,) grad g . M^-1 grad g
-    coupled: Any  # (p,) sum of |grad g . M^-1 grad g_j| |lam_j| over the other gaps j
+    coupled: Any  # (p,) what other gaps, friction and joints push w by, each in its own direction
     a: Any  # (d,) M^-1 f, with what joints add
     kick: Any  # (d,) M^-1 grad g lam, with friction and joints
     energy: Any  # () kinetic
@@ -42,6 +43,7 @@ class _Record(NamedTuple):
     beside_rate: Any  # (r,) of what is at rest
     beside_bend: Any  # (r,) how fast they change in free motion
     beside_inverse: Any  # (r,) as inverse_mass
+    beside_coupled: Any  # (r,) what all impulses push them by, each in its own direction
     joint: Any  # (k,)
 
 
@@ -58,6 +60,8 @@ def _at_record(system, t, q, v, lam, impulse):
     def speed(s):
         return jax.jvp(lambda s: system.gaps(t + s, q + s * v), (s,), (jnp.ones(()),))[1]
 
+    every = jnp.concatenate([across, metric.whiten(others.rows)])
+    pushed = jnp.abs(every @ every.T) @ jnp.abs(jnp.concatenate([lam, impulse]))
     curved = jax.jvp(speed, (jnp.zeros(()),), (jnp.ones(()),))[1]
     return _Record(
         gap=contacts.gap,
@@ -65,13 +69,13 @@ def _at_record(system, t, q, v, lam, impulse):
         w=contacts.velocity(v),
         bend=jnp.abs(contacts.rows @ a) + jnp.abs(curved),
         inverse_mass=jnp.sum(across**2, axis=1),
-        coupled=jnp.abs(across @ across.T) @ jnp.abs(lam)
-        - jnp.sum(across**2, axis=1) * jnp.abs(lam),
+        coupled=pushed[: len(lam)] - jnp.sum(across**2, axis=1) * jnp.abs(lam),
         a=a,
         kick=metric.lift(across.T @ lam + metric.whiten(others.rows).T @ impulse),
         energy=metric.energy(v),
         beside=others.rows @ v + others.rate,
         beside_rate=others.rate,
+        beside_coupled=pushed[len(lam) :],
         beside_inverse=jnp.sum(metric.whiten(others.rows) ** 2, axis=1),
         beside_bend=jnp.maximum(jnp.abs(others.rows @ free), jnp.abs(others.rows @ a))
         + jnp.abs(jax.jvp(along, (jnp.zeros(()),), (jnp.ones(()),))[1]),
@@ -479,12 +483,12 @@ class Measured:
     def law_bound(self):
         """(m, p) the change of w in two steps of free motion, short forces included.
 
-        Contacts with walls that yield are shorter than a step, so that several may follow each
-        other in it: what the others do to w comes on top.
+        Contacts with walls that yield, and impacts that lie inside of a step, are shorter than it,
+        so that several may follow each other in it: what the others do to w comes on top.
         """
         bound = 2.0 * (self.dw + self.inside_w) + self.small_w
-        if self.resolution is not None:
-            follow = self.h[:, None] > 2.0 * self.resolution
+        if self.resolution is not None or self.options.inside:
+            follow = self.h[:, None] > 2.0 * (self.resolution or 0.0)
             bound = bound + np.where(follow, self.at.coupled[1:], 0.0)
         return bound
 

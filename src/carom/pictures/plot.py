@@ -157,6 +157,8 @@ def _sums(axis, budget, style):
         axis.plot(t, budget.work, label=f"work {others}", color="C2", **style)
     if np.any(budget.moving):
         axis.plot(t, budget.moving, label="work of moving gaps", color="C4", **style)
+    if budget.friction is not None and np.any(budget.friction):
+        axis.plot(t, budget.friction, label="work of friction", color="C5", **style)
     lost = "lost at impacts" if budget.measured else "given to the walls"
     thick = {**style, "linewidth": 2.2, "drawstyle": "steps-post"}
     axis.plot(t, -budget.loss, label=lost, color=_STRUCK, **thick)

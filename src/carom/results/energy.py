@@ -1,9 +1,10 @@
 """Where the energy of a motion comes from and goes to.
 
-    T - T0 = work of the force + work of moving gaps - loss at impacts + error of the scheme    (1)
+    T - T0 = work of the force, moving gaps, friction - loss at impacts + error of the scheme  (1)
 
     force         sum over the steps of f . Dq + 1/4 (v_a DM v_a + v_b DM v_b), f of both ends
     moving gaps   - sum of lam d_t g
+    friction      sum of r . u, u what slides, at the mean of both ends; joints likewise
     loss          - sum over the impacts of lam (w- + w+) / 2, w the relative normal velocity
 
 With a potential U(q) the energy is T + U, and the work that of all other forces.
@@ -17,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.certificates.measured import in_chunks
+from carom.certificates.rows import beside
 from carom.errors import RecordError
 from carom.programs import compiled
 
@@ -31,6 +33,7 @@ class Budget:
     work: np.ndarray | None = None  # (n,) of the forces that have no potential
     moving: np.ndarray | None = None  # (n,) of gaps that move
     loss: np.ndarray | None = None  # (n,) at impacts
+    friction: np.ndarray | None = None  # (n,) work of friction and joints
     measured: bool = True  # False: walls yield, and the loss is what (1) lacks
 
     @property
@@ -43,7 +46,8 @@ class Budget:
         """(n,) of the scheme: what (1) lacks."""
         if self.work is None or self.moving is None or self.loss is None:
             return None
-        return self.total - self.total[0] - self.work - self.moving + self.loss
+        rubbed = 0.0 if self.friction is None else self.friction
+        return self.total - self.total[0] - self.work - self.moving - rubbed + self.loss
 
 
 def energy_budget(sol, system=None) -> Budget:
@@ -65,10 +69,21 @@ def energy_budget(sol, system=None) -> Budget:
     work = work if potential is None else work + potential - potential[0]
     rate = (at.rate[1:] + at.rate[:-1]) / 2
     moving = _summed(-np.sum(np.asarray(sol.impulse)[1:] * rate, axis=1))
+    rubbed = _rubbed(sol, at.beside)
     if sol._has_impacts():
-        return Budget(t, at.kinetic, potential, work, moving, _loss(sol, t))
+        return Budget(t, at.kinetic, potential, work, moving, _loss(sol, t), rubbed)
     known = Budget(t, at.kinetic, potential).total
-    return Budget(t, at.kinetic, potential, work, moving, work + moving - known + known[0], False)
+    lost = work + moving - known + known[0] + (0.0 if rubbed is None else rubbed)
+    return Budget(t, at.kinetic, potential, work, moving, lost, rubbed, False)
+
+
+def _rubbed(sol, u):
+    """The work of friction and joints; None without."""
+    if not u.shape[1]:
+        return None
+    given = [x for x in (sol.friction, sol.joint_impulse) if x is not None]
+    impulse = np.concatenate([np.reshape(x, (len(u), -1)) for x in given], axis=1)
+    return _summed(np.sum(impulse[1:] * (u[1:] + u[:-1]) / 2, axis=1))
 
 
 def _loss(sol, t):
@@ -87,6 +102,7 @@ class _At(NamedTuple):
     kinetic: Any
     potential: Any
     rate: Any  # (p,) d_t g
+    beside: Any  # (r,) velocities along friction and joints
 
 
 class _Over(NamedTuple):
@@ -98,7 +114,8 @@ class _Over(NamedTuple):
 def _at_records(system, arrays):
     def at(t, q, v):
         kinetic = system.metric(q).energy(v)
-        return _At(kinetic, system.energy(q, v) - kinetic, system.normals(t, q).rate)
+        along = beside(system, t, q).rows @ v
+        return _At(kinetic, system.energy(q, v) - kinetic, system.normals(t, q).rate, along)
 
     return jax.vmap(at)(*arrays)
 

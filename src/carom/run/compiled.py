@@ -185,7 +185,7 @@ class Compiled:
 
     def told(self) -> str:
         """Energy and contacts, for the line of progress."""
-        pushing = _count(np.count_nonzero(self.pushed > 0.0), "contact")
+        pushing = _count(np.count_nonzero(self.pushed[: self.p] > 0.0), "contact")
         text = f"{self.world.told(self.carry.state)}, {pushing}"
         return text if self.log is None else f"{text}, {_count(self.struck, 'impact')}"
 
