@@ -17,8 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from carom.certificates.measured import in_chunks
-from carom.certificates.rows import beside
+from carom.certificates.measured import beside, in_chunks
 from carom.errors import RecordError
 from carom.programs import compiled
 
