@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-_WHOLE, _ROWS = 5000, 1000  # the most contacts for Newton's method, and for the path ...
+# The most contacts for Newton's method (twice as many around what lacks), and for the path ...
+_WHOLE, _ROWS = 5000, 1000
 _NEAR, _ROUNDS, _SWEPT = 500, 40, 100  # ... of more these, and sweeps of all, in turn
 _TURNS, _MANY, _PIVOTS = 15, 60, 2000  # of Newton's method, and along the path
 _RINGS = (2, 4, 8, 0)  # of contacts around those that lack, in turn; 0: around the worst alone
