@@ -7,7 +7,7 @@ of bodies i and j, n from i to j, with arms r_i and r_j, relative velocity and i
     w_n = n . d + b_n,     w_t = d - (n . d) n + b_t,     P = lam_n n + lam_t                 (2)
     m_j Dv_j = P,   m_i Dv_i = -P,   I_j Dw_j = -r_j n x lam_t,   I_i Dw_i = -r_i n x lam_t   (3)
 
-(lam_t and w_t are vectors of space, orthogonal to n: no frame is chosen.)  Coulomb's law,
+(lam_t and w_t are vectors of space, orthogonal to n: no frame is chosen.)  Coulomb's law, mu (p,),
 
     0 <= lam_n  perp  w_n >= 0,      |lam_t| <= mu lam_n,
     lam_t = -mu lam_n w_t / |w_t|  where  w_t != 0,                                           (4)
@@ -130,7 +130,7 @@ def _sweep_slab(
         yx = ox + beta * (ox - before[k, 1])
         yy = oy + beta * (oy - before[k, 2])
         yz = oz + beta * (oz - before[k, 3])
-        n, x, y, z = _solved(yn, yx, yy, yz, w, step[k, 0], step[k, 1], mu)
+        n, x, y, z = _solved(yn, yx, yy, yz, w, step[k, 0], step[k, 1], mu[k])
         before[k, 0], before[k, 1], before[k, 2], before[k, 3] = on, ox, oy, oz
         lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3] = n, x, y, z
         cn, cx, cy, cz = n - yn, x - yx, y - yy, z - yz
@@ -235,7 +235,7 @@ def law_residual(w, lam, step_n, step_t, mu):
 @njit(cache=True)
 def _row_residual(k, i_of, j_of, normal, arm, b, mu, step, u, lam):
     w = _relative(k, i_of[k], j_of[k], normal, arm, b, u)
-    return law_residual(w, lam[k], step[k, 0], step[k, 1], mu)
+    return law_residual(w, lam[k], step[k, 0], step[k, 1], mu[k])
 
 
 @njit(parallel=True, cache=True)
@@ -337,10 +337,10 @@ def finish(i_of, j_of, normal, arm, b, mu, inverse, step, u, lam, allowed, chang
             listed[k] = False
             i, j = i_of[k], j_of[k]
             w = _relative(k, i, j, normal, arm, b, u)
-            if law_residual(w, lam[k], step[k, 0], step[k, 1], mu) <= _SHARE * allowed[k]:
+            if law_residual(w, lam[k], step[k, 0], step[k, 1], mu[k]) <= _SHARE * allowed[k]:
                 continue
             on, ox, oy, oz = lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3]
-            n, x, y, z = _solved(on, ox, oy, oz, w, step[k, 0], step[k, 1], mu)
+            n, x, y, z = _solved(on, ox, oy, oz, w, step[k, 0], step[k, 1], mu[k])
             lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3] = n, x, y, z
             made += 1
             _pushed(k, i, j, normal, arm, inverse, n - on, x - ox, y - oy, z - oz, u)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from carom import kernels
 from carom.worlds.spheres import wedged
 
 _SWEEPS = 3000  # the most, before blocks of contacts are solved
@@ -62,10 +63,10 @@ class Sliding:
 
     def relative(self, contacts, v, rate) -> np.ndarray:
         """(p, 4) relative velocities of (N, 6) velocities."""
-        from carom.kernels import sliding
-
         c, w = contacts, np.empty((len(contacts.gap), 4))
-        sliding.relative_velocity(c.i, c.j, c.normal, self.arm, rate, spread(v, c.bodies), w)
+        kernels.sliding.relative_velocity(
+            c.i, c.j, c.normal, self.arm, rate, spread(v, c.bodies), w
+        )
         return w
 
 
@@ -84,12 +85,12 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
     """
     rows = contacts if active is None else contacts.chosen(active)
     b = b.copy() if active is None else b[active]
-    lam, c, mu = _into_cone(rows), rows, common(rows.sliding.mu)
+    lam, c, mu = _into_cone(rows), rows, np.full(len(b), rows.sliding.mu)
     problem = (
         *(c.start, c.i, c.j, c.normal, c.sliding.arm, b, mu, world.inverse),
         *(spread(target, contacts.bodies), lam, most, world._relative()),
     )
-    limit, swept = world.pile.iterations, wedged.kernel(mu).accelerated_gauss_seidel
+    limit, swept = world.pile.iterations, kernels.sliding.accelerated_gauss_seidel
     u, left, done = swept(*problem, min(limit, _SWEEPS))
     good = left <= 1.0
     if 1.0 < left < np.inf and done < limit:
@@ -103,13 +104,6 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
         full[active] = lam
         lam = full
     return u[: world.N], lam, left, int(done), good
-
-
-def common(mu) -> Any:
-    """The number, where mu (p,) is the same for all contacts."""
-    if isinstance(mu, float) or (len(mu) and np.any(mu != mu[0])):
-        return mu
-    return float(mu[0]) if len(mu) else 0.0
 
 
 def kept(found, target):

@@ -28,7 +28,7 @@ _RINGS = (2, 4, 8, 0)  # of contacts around those that lack, in turn; 0: around 
 _WIDENINGS = (0, 1, 4, 16)  # rings of contacts that do not bounce around those that are held
 _CLIPPINGS, _CLIPPED = 30, 1e-12  # turns, and the part of lam_t that ends them
 _SHARE = 0.98  # of the tolerance, as in kernels/numba/projection.py
-_B, _MU, _LAM = 5, 6, 9  # their places in a problem of kernels/numba/sliding.py
+_B, _LAM = 5, 9  # their places in a problem of kernels/numba/sliding.py
 
 
 def solved(problem, still, planar: bool, limit: int, loose) -> tuple[int, bool]:
@@ -115,16 +115,11 @@ def _keep_apart(problem, limit):
             break
 
 
-def kernel(mu) -> Any:
-    """That of one mu, or of one mu for each contact."""
-    from carom.kernels import mixed, sliding
-
-    return mixed if np.ndim(mu) else sliding
-
-
 def _lacking(problem):
     """(p,) the residual of each contact, of what is allowed."""
-    return kernel(problem[_MU]).lacking(*problem)
+    from carom.kernels import sliding
+
+    return sliding.lacking(*problem)
 
 
 def _tried(problem, planar, limit):
@@ -154,8 +149,9 @@ def _by_parts(problem, planar, limit):
     The contacts around all that lack, or around the one that lacks most, and then sweeps over all
     contacts, in turn.
     """
+    from carom.kernels import sliding
+
     i, j, inverse, lam = problem[1], problem[2], problem[7], problem[_LAM]
-    swept = kernel(problem[_MU]).accelerated_gauss_seidel
     lacks, done = _lacking(problem), 0
     best, least = lam.copy(), np.max(lacks)
     for turn in range(_ROUNDS):
@@ -168,7 +164,7 @@ def _by_parts(problem, planar, limit):
         part = _part(problem, rows)
         done += _at_once(part, planar, turns, limit - done)[0]
         lam[rows] = part[_LAM]
-        done += swept(*problem, _SWEPT)[2]
+        done += sliding.accelerated_gauss_seidel(*problem, _SWEPT)[2]
         lacks = _lacking(problem)
         if np.max(lacks) < least:
             best, least = lam.copy(), np.max(lacks)
@@ -189,7 +185,7 @@ class _Block:
         columns = (6 * moves[:, None] + axes).ravel()
         self.H = gradients(i, j, normal, arm, self.frame, len(inverse))[:, columns]
         self.mobile = np.repeat(inverse, 3, axis=1).ravel()[columns]
-        self.free, self.mu = free.ravel()[columns], np.broadcast_to(mu, len(i))
+        self.free, self.mu = free.ravel()[columns], mu
         self.b, self.first = self.narrow(b), self.narrow(lam)
         self.best, self.least = self.first, np.inf  # what it lacks
         self.good(self.first)
@@ -296,11 +292,10 @@ def _part(problem, rows) -> Any:
     kept, free = lam.copy(), free.copy()
     kept[rows] = 0.0
     sliding.push(start, i, j, normal, arm, inverse, kept, free)
-    own = (np.ascontiguousarray(x[rows]) for x in (i, j, normal, arm, b))
+    own = (np.ascontiguousarray(x[rows]) for x in (i, j, normal, arm, b, mu))
     return (
         np.array([0, len(rows)], start.dtype),
         *own,
-        mu[rows] if np.ndim(mu) else mu,
         inverse,
         free,
         lam[rows],
