@@ -75,7 +75,7 @@ class Contacts(Protocol):
         ...
 
     def closed(self, metric: Any = None, moved: Any = None) -> Any:
-        """(p,) where the law acts on velocities; after a step that moved by ``moved`` (d,)."""
+        """(p,) where the law acts on velocities, in a step that freely moves by ``moved`` (d,)."""
         ...
 
     def ahead(self, dt: Any) -> Any:

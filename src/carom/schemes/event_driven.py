@@ -186,13 +186,13 @@ class EventDriven(Scheme):
         loop = jax.lax.while_loop(going, lambda s: self._turn(world, method, s, t1), loop)
         lost = failing((loop.t < t1) & (loop.turns >= _TURNS), Status.unconverged)
         world = held(world, loop.t, loop.q)
-        before = world.normals(state.t, state.q).velocity(state.v)
-        after = world.normals(loop.t, loop.q).velocity(loop.v)
+        before = _relative_velocity(world, state.t, state.q, state.v)
+        after = _relative_velocity(world, loop.t, loop.q, loop.v)
         new = State(loop.t, loop.q, loop.v, _Memory(loop.mode, loop.h, loop.crowd, loop.since))
         return new, Report(
             impulse=by_contact(loop.push, p) if frictional(world) else loop.push[:, None],
-            before=before[:, None],
-            after=after[:, None],
+            before=before,
+            after=after,
             residual=world.drift(loop.t, loop.q) if is_held(world) else jnp.zeros(()),
             iterations=loop.turns,
             contraction=jnp.zeros(()),
@@ -544,6 +544,13 @@ def _reached(flow, method, t, y, h, seen, turns):
 
     zero = jnp.zeros(())
     return jax.lax.fori_loop(0, turns, turn, (zero, y, zero))[1:]
+
+
+def _relative_velocity(world, t, q, v):
+    """(p, m), that of sliding where there is friction."""
+    if frictional(world):
+        return world.contacts(t, q).velocity(v)
+    return world.normals(t, q).velocity(v)[:, None]
 
 
 def _grazing(gap, w, a, close):

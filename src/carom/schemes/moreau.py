@@ -59,14 +59,17 @@ class Moreau(Scheme):
     def step(self, world, state, dt):
         t1, q1, v = state.t + dt, world.moved(state.q, state.v, dt), state.v  # (1)
         metric, contacts = world.metric(q1), world.contacts(t1, q1, state.memory)
-        closed, before = contacts.closed(metric, dt * v), contacts.velocity(v)
-        b = contacts.bounced(before, dt)
+        iterate = self.implicit and world.force_uses_velocity(q1)
+
+        def free(v1):
+            return v + dt * metric.solve(world.forces(t1, q1, v1))
+
+        freely, before = free(v), contacts.velocity(v)
+        closed, b = contacts.closed(metric, dt * freely), contacts.bounced(before, dt)
 
         def caught_up(v1):  # (4)
-            free = v + dt * metric.solve(world.forces(t1, q1, v1))
-            return world.project(metric, free, contacts, b, closed)
+            return world.project(metric, free(v1) if iterate else freely, contacts, b, closed)
 
-        iterate = self.implicit and world.force_uses_velocity(q1)
         solved = world.fixed_point(caught_up, v, iterate=iterate, newton=self.newton)
         found, status = solved.value, contacts.status(metric, closed, solved.value.point)
         residual = world.xp.maximum(found.residual, solved.change)

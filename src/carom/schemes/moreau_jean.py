@@ -59,22 +59,25 @@ class MoreauJean(Scheme):
         t, q, v, theta = state.t, state.q, state.v, self.theta
         t1, ahead = t + dt, q + 0.5 * dt * v
         metric, contacts = world.metric(ahead), world.contacts(t + 0.5 * dt, ahead)  # (3)
-        closed, before = contacts.closed(metric, dt * v), contacts.velocity(v)
-        b, f = contacts.bounced(before, dt), world.forces(t, q, v)
+        f, before = world.forces(t, q, v), contacts.velocity(v)
+        freely = v + dt * metric.solve(f)
+        closed, b = contacts.closed(metric, dt * freely), contacts.bounced(before, dt)
 
         def reached(v1):  # (2)
             return q + dt * (theta * v1 + (1.0 - theta) * v)
 
+        def pushed(v1):
+            return dt * (theta * world.forces(t1, reached(v1), v1) + (1.0 - theta) * f)
+
         def short(v1):  # R
-            f1 = world.forces(t1, reached(v1), v1)
-            return metric.apply(v1 - v) - dt * (theta * f1 + (1.0 - theta) * f)
+            return metric.apply(v1 - v) - pushed(v1)
 
         def caught_up(v1):  # (4)
             slope = jax.jacfwd(short)(v1)
             W = metric_of(0.5 * (slope + slope.T))
             found = world.project(W, v1 - W.solve(short(v1)), contacts, b, closed)
             terms = product(jnp.abs(slope), jnp.abs(v1) + jnp.abs(reached(v1)) / (theta * dt))
-            noise = _ROUNDING * jnp.max(jnp.abs(W.solve(terms)))
+            noise = _ROUNDING * jnp.max(jnp.abs(W.solve(terms + jnp.abs(pushed(v1)))))
             status = first_failure(failing(~W.ok(), Status.contraction), found.status)
             return _Caught(
                 found.point, found.multipliers, found.residual, found.iterations, status, noise

@@ -82,15 +82,17 @@ class Contacts(eqx.Module):
     def closed(self, metric: Metric | None = None, moved: Array | None = None) -> Array:
         """(p,) where the law acts on velocities: at gaps that are zero to rounding.
 
-        Steps before, where q was larger, leave theirs too.  After one that moved by x = ``moved``
-        (d,), a gap is closed that could be so 1e-8 of a step earlier or later:
+        Steps before leave theirs too: what rests has a velocity that is zero to rounding, and opens
+        by that.  Where a step freely moves by x = ``moved`` (d,), a gap is closed that could be so
+        1e-8 of it earlier or later:
 
             g_i <= 1e-8 |x|_M |grad g_i|_M^-1
 
-        One alone is found open a step too long at most; another order of several is another motion.
+        Else a contact is lost for a step, falls and strikes; of several, another order of impacts
+        is another motion.
         """
         small = self.rounding
-        if metric is not None and moved is not None and len(small) > 1:
+        if metric is not None and moved is not None:
             across = jnp.sum(metric.whiten(self.rows[:, 0]) ** 2, axis=1)
             small = jnp.maximum(small, _OF_STEP * jnp.sqrt(2.0 * metric.energy(moved) * across))
         return (self.gap <= small) | self.law.bilateral()
