@@ -7,6 +7,7 @@ import pytest
 
 import carom
 import random_derivatives
+import tangents
 from carom.derivatives import derivative_of
 from carom.errors import DerivativeError
 from random_families import FAMILIES
@@ -286,3 +287,13 @@ def test_a_second_derivative_finds_the_first():
         return derivative_of(jnp.sin(a), jax.lax.stop_gradient(jnp.sin(a))) ** 2
 
     assert float(jax.grad(jax.grad(square))(0.3)) == pytest.approx(2.0 * np.cos(0.6), rel=1e-14)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("t1", [12.0, 60.0])
+def test_tables_against_tangents_in_closed_form(t1):
+    """tests/tangents.py: equal, or off by no more than a start within the tolerance is."""
+    found = tangents.compared(60, 0, t1)
+    assert found["faults"] == []
+    assert found["NaN"] == 0
+    assert found["equal"] >= (60 if t1 == 12.0 else 50)

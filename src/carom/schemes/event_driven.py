@@ -91,7 +91,8 @@ class EventDriven(Scheme):
 
     Through an accumulation they hold to the square root of the tolerance.  Steps end beside a kink
     of the force (kinks.py), so that they hold through it.  Of the time of a jump of the force they
-    know only if ``jumps`` tells it.
+    know only if ``jumps`` tells it.  They belong to the motion as it is computed, that of a start
+    within the tolerance: where it is chaotic they are off by as much as such a start changes them.
 
     ``sol.impacts`` has every impact with its time.  ``sol.events``, for use inside jit and vmap,
     has the first ``events_per_step`` of each step of dt; ``stats.unlisted`` counts the others.
