@@ -9,8 +9,8 @@ first, and a closed convex cone K for the impulse, with its dual K* for the velo
 or, for a law that is no projection (Coulomb's), the same with a b that depends on x*.
 """
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -34,6 +34,7 @@ class Law(eqx.Module):
 
     e: eqx.AbstractVar[Array]  # (p,) restitution, 0 for a joint
     joints: eqx.AbstractVar[int]
+    only_pushes: ClassVar[bool] = False  # joints apart, lam = 0 wherever w_n >= 0 without it
 
     @property
     def size(self) -> int:
@@ -87,6 +88,7 @@ class Restitution(Law):
 
     e: Array
     joints: int = eqx.field(static=True, default=0)
+    only_pushes: ClassVar[bool] = True
 
     @property
     def size(self):
@@ -96,18 +98,24 @@ class Restitution(Law):
         return jnp.where(self.bilateral()[:, None], lam, jnp.maximum(lam, 0.0))
 
     def project(self, metric, target, rows, b, active):
-        def pushed():
-            found = project_both(target, rows[:, 0], b[:, 0], metric, active, self.joints)
-            return with_multipliers(found, found.multipliers[:, None])
-
-        return pushed() if self.joints else unless_free(target, rows, b, active, pushed)
+        found = project_both(target, rows[:, 0], b[:, 0], metric, active, self.joints)
+        return with_multipliers(found, found.multipliers[:, None])
 
 
-def unless_free(target: Array, rows: Array, b: Array, active, pushed: Callable) -> Projection:
-    """``pushed()``, or the target itself where no contact that can only push has to."""
+def unless_free(
+    law: Law, metric: Metric, target: Array, rows: Array, b: Array, active
+) -> Projection:
+    """``law.project``, or the target itself where no contact that can only push has to.
+
+    For the steps of a run: XLA evaluates a projection anew for each thing that is made of it, but
+    not one behind a condition, and most steps need none.
+    """
+    if law.joints or not law.only_pushes:
+        return law.project(metric, target, rows, b, active)
     opens = product(rows[:, 0], target) + b[:, 0] >= 0.0  # False where it is not finite
     opens = opens if active is None else opens | ~active
     free = Projection(target, jnp.zeros_like(b), jnp.zeros(()), jnp.array(0), Status.ok)
+    pushed = partial(law.project, metric, target, rows, b, active)
     return jax.lax.cond(jnp.all(opens), lambda: free, pushed)
 
 
@@ -185,6 +193,7 @@ class Coulomb(Law):
     mu: Array  # (p,) >= 0
     plane: bool = eqx.field(static=True)  # two components, or three in space
     joints: int = eqx.field(static=True, default=0)
+    only_pushes: ClassVar[bool] = True
 
     @property
     def size(self):
@@ -195,8 +204,4 @@ class Coulomb(Law):
 
     def project(self, metric, target, rows, b, active):
         active = jnp.ones(self.mu.shape, bool) if active is None else active
-
-        def pushed():
-            return coulomb(metric, target, rows, b, self.mu, active, self.joints)
-
-        return pushed() if self.joints else unless_free(target, rows, b, active, pushed)
+        return coulomb(metric, target, rows, b, self.mu, active, self.joints)

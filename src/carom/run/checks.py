@@ -99,8 +99,7 @@ def check_start(start, t0: float, q0: Array, allowed: Any = 0.0, *, force: bool 
             f"q0 = {q0} is outside the admissible set: gap {worst} is {gap[worst]:g} at t0 = "
             f"{t0:g} and must be >= 0. Move q0, or check the sign of the gap"
         )
-    if (rows := getattr(start.contacts, "rows", None)) is not None:
-        _check_gradients(np.asarray(rows)[:, 0], gap <= tolerance, t0, q0)
+    _check_gradients(np.asarray(start.contacts.rows)[:, 0], gap <= tolerance, t0, q0)
     if not is_ok(start.carry.status):
         raise exception_of(start.carry.status)(f"at t0 = {t0:g}: {text_of(start.carry.status)}")
 

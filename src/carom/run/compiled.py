@@ -139,7 +139,7 @@ class Compiled:
         return {
             "q0 or v0": [np.asarray(self.q0), np.asarray(self.v0)],
             "the force at t0": begun.force,
-            "the gaps at t0": [begun.contacts.gap, begun.contacts.rate, *_rows(begun.contacts)],
+            "the gaps at t0": [begun.contacts.gap, begun.contacts.rate, begun.contacts.rows],
             "the mass": _arrays(self.world.metric(self.q0)),
             "the restitution": law[:1],
             "the friction": law[1:],
@@ -414,10 +414,6 @@ def held_log(p: int, held: dict, count: int, largest) -> ImpactLog:
 
 def _arrays(tree) -> list:
     return [np.asarray(x) for x in jax.tree_util.tree_leaves(tree)]
-
-
-def _rows(contacts) -> list:
-    return [contacts.rows] if hasattr(contacts, "rows") else []
 
 
 def _count(number, name) -> str:

@@ -144,7 +144,8 @@ def begin(run: Run, q0: Array, v0: Array) -> Start:
     if run.scheme.differentiable:
         q, impact = _impact_at_start(system, t0, q0, v0, contacts, struck)
     else:
-        q, impact = q0, rebound(system, metric, contacts, v0, struck)
+        b = contacts.struck(contacts.velocity(v0))
+        q, impact = q0, contacts.law.project(metric, v0, contacts.rows, b, struck)
     state, report = started(run.scheme, system, t0, q, impact.point, run.dt)
     push, pushed = jnp.zeros(shape.pushes), jnp.zeros(shape.p)
     if report is not None:

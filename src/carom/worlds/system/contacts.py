@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from carom.errors import FrictionError
-from carom.law import Law, project_both
+from carom.law import Law, project_both, unless_free
 from carom.projection.exact import Projection
 from carom.projection.metric import Metric, product
 from carom.status import Status, failing, first_failure
@@ -125,7 +125,7 @@ class Contacts(eqx.Module):
 
     def project(self, metric: Metric, target: Array, b: Array, active) -> Projection:
         """Onto the set that the law allows; b and multipliers (p, m)."""
-        return self.law.project(metric, target, self.rows, b, active)
+        return unless_free(self.law, metric, target, self.rows, b, active)
 
     def frictional(self, b: Array, active) -> tuple[Any, Any, Any, int]:
         """H (d, m n), w (m n,), mu (n,) and m of the active contacts (carom/fclib.py)."""
