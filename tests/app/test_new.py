@@ -27,10 +27,14 @@ def test_a_new_file_runs(carom_does):
     assert carom_does("run", "motion.py", "--dt", "0.01")[0] == 0
     sol = carom.load("motion.nc")
     assert abs(np.max(sol.q[:, 0]) - (0.3 * 0.981 + 0.5 / 10**0.5)) < 5e-3
-    axes = sol.plot()
-    assert [axis.get_ylabel() for axis in axes][-2:] == ["impulse", "friction force"]
-    slipping = axes[4].lines[0].get_ydata()
+    axes = sol.plot(system=runfile.read("motion.py").system)
+    names = ["position q", "velocity v", "gap [m]", "contact force [N]", "friction [N]"]
+    assert [axis.get_ylabel() for axis in axes] == names  # it rests on the belt: no impact
+    force, slipping = (axis.lines[0].get_ydata() for axis in axes[3:])
+    assert np.allclose(force, 9.81)
     assert abs(np.max(slipping) - 0.3 * 9.81) < 1e-6
+    cone = axes[4].collections[0].get_paths()[0].vertices[:, 1]
+    assert np.allclose([cone.min(), cone.max()], [-0.3 * 9.81, 0.3 * 9.81])
     plt.close("all")
 
 

@@ -375,13 +375,13 @@ def test_a_file_that_xarray_reads(sol, tmp_path):
 # Pictures.
 
 
-def test_plot_makes_four_axes(sol):
+def test_plot_makes_an_axes_for_each_kind(sol):
     axes = sol.plot()
-    assert len(axes) == 4
     assert all(isinstance(axis, mpl.axes.Axes) for axis in axes)
-    assert [axis.get_ylabel() for axis in axes] == ["position q", "velocity v", "gap", "impulse"]
+    names = ["position q", "velocity v", "gap [m]", "impulse [N s]", "contact force [N]"]
+    assert [axis.get_ylabel() for axis in axes] == names[: len(axes)]
     assert np.array_equal(axes[0].lines[1].get_ydata(), sol.q[:, 1])
-    assert axes[-1].get_xlabel() == "time"
+    assert axes[-1].get_xlabel() == "time [s]"
     mpl.pyplot.close("all")
 
 

@@ -506,3 +506,76 @@ def test_a_member_that_starts_outside_is_not_ok():
 def test_a_member_with_a_restitution_of_two_is_not_ok():
     batch = solved(lambda e: System(force=fall, gap=floor, restitution=e), [0.5, 2.0])
     assert_second_is_not_ok(batch)
+
+
+# ---- what a newcomer writes ----
+
+BALL = {"force": lambda t, q, v: -q, "gap": lambda t, q: q + 2.0}
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: carom.System(**BALL, restitutoin=0.5),
+            "System has .*mean 'restitution'",
+        ),
+        (lambda: carom.Spheres([[0.0, 0.0]], 1.0, graivty=(0, -1)), "did you mean 'gravity'"),
+        (lambda: carom.spheres.column(2, frictoin=0.5), "Spheres has no .*did you mean 'friction'"),
+        (lambda: carom.Record(evry=2), "did you mean 'every'"),
+        (lambda: carom.Lagrangian(potental=abs), "Lagrangian has .*did you mean 'potential'"),
+        (
+            lambda: carom.solve(
+                carom.System(**BALL), carom.Moreau(), [1.0], [0.0], t1=1.0, dtt=0.1
+            ),
+            "solve has no argument 'dtt'; did you mean 'dt'",
+        ),
+    ],
+)
+def test_a_misspelt_argument_is_told_with_the_right_one(call, said):
+    with pytest.raises(errors.KindError, match=said):
+        call()
+
+
+def sines(t, q, v):
+    return -math.sin(q[0]) * q
+
+
+def branches(t, q):
+    if q[0] > 0.0:
+        return q + 2.0
+    return q + 1.0
+
+
+def writes(t, q, v):
+    q[0] = 1.0
+    return q
+
+
+@pytest.mark.parametrize(
+    ("functions", "said"),
+    [
+        ({"force": sines}, r"force, .*test_errors.py, line \d+, .*: .*jnp.sin for math.sin"),
+        ({"force": lambda t, q, v: np.array([q[0]])}, "jnp.array for np.array"),
+        ({"gap": branches}, r"gap, .*test_errors.py, line \d+, `if q.0. > 0.0:`.*jnp.where"),
+        ({"force": writes}, "arrays are not written into"),
+        ({"mass": lambda q: [math.exp(q[0])]}, "mass, .*jnp.exp for math.exp"),
+        ({"joint": lambda t, q: q[0] + unknown}, "joint, .*NameError: name 'unknown'"),  # noqa: F821
+        ({"gap": lambda q: q}, r"gap: TypeError: .*; it is called as gap\(t, q\)"),
+        ({"slip": lambda t, q, v: float(v[0]), "friction": 0.1}, "slip, .*: no float"),
+    ],
+)
+def test_what_a_function_may_not_do_is_told_with_its_line(functions, said):
+    system = carom.System(**(BALL | functions))
+    with pytest.raises(errors.KindError, match=said):
+        carom.solve(system, carom.Moreau(), [0.0], [1.0], t1=0.1, dt=0.01)
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [(0.5, "no contact              nearest: gap 0 is 2.5 at t"), (-2.0, "closed at the start")],
+)
+def test_a_run_without_contact_says_so(start, said):
+    pulled = carom.System(force=lambda t, q, v: 0.0 * q + 1.0, gap=lambda t, q: q + 2.0)
+    sol = carom.solve(pulled, carom.Moreau(), [start], [0.0], t1=0.1, dt=0.05)
+    assert said in str(sol)

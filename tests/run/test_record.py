@@ -267,6 +267,23 @@ def test_an_impact_is_the_onset_of_a_contact():
     assert np.allclose(table.time, [0.1, 0.3, 0.6])
 
 
+def test_a_contact_that_rests_at_the_start_is_no_impact():
+    """It goes on; but where another gap is struck in the first step, it passes the blow on."""
+    impulse = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 2.0], [1.0, 0.0]])
+    for struck, found in ((0.0, [(3, 1)]), (5.0, [(1, 0), (1, 1), (3, 1)])):
+        impulse[1, 1] = struck
+        log = ImpactLog(2, np.array([True, False]))
+        log.feed(np.arange(5), 0.1 * np.arange(5), impulse, -impulse, 0.0 * impulse)
+        table = log.table()
+        assert list(zip(table.step, table.constraint, strict=True)) == found
+    block = carom.System(force=lambda t, q, v: 0.0 * q - 9.81, gap=lambda t, q: q)
+    rests = carom.solve(block, carom.Maury(), [0.0], [0.0], t1=0.05, dt=0.01)
+    assert len(rests.impacts) == 0
+    assert np.all(rests.impulse[1:] > 0.0)
+    assert len(carom.solve(block, carom.Maury(), start=rests, t1=0.1, dt=0.01).impacts) == 0
+    assert len(carom.solve(block, carom.Maury(), [0.0], [-1.0], t1=0.05, dt=0.01).impacts) == 1
+
+
 def test_a_tiny_impact_is_listed_or_not_whatever_the_pieces():
     impulse = np.zeros((40, 1))
     impulse[[5, 30, 31], 0] = 1e-15, 1.0, 1e-15

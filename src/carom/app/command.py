@@ -197,7 +197,7 @@ def run(
         Path | None, typer.Option(help="Go on with the run that made this file.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Write over a result that is there.")
+        bool, typer.Option("--force", "--overwrite", help="Write over a result that is there.")
     ] = False,
 ):
     """Run what FILE describes; ends with the certificate and the file written.
@@ -209,8 +209,9 @@ def run(
     A run that was stopped in any way goes on with: carom run --resume RESULT
     A result that is there is not written over without --force.
 
-    Exit codes: 0 done; 1 the run had to stop (its records are kept); 2 a mistake in the input;
-    3 the result is not a solution; 4 a file cannot be read or written; 130 interrupted.
+    Exit codes: 0 done, and a solution (or not certified); 1 the run had to stop (its records are
+    kept); 2 a mistake in the input; 4 a file cannot be read or written; 130 interrupted; and those
+    of carom certify: 3 not a solution; 5 too coarse to tell; 6 not fully checked.
     """
     from carom.app import runfile
     from carom.run.progress import Progress
@@ -249,7 +250,10 @@ def run(
     size = plan.out.stat().st_size
     done = "as it was" if ended else "written"
     typer.echo(f"\n{done}: {plan.out} ({size / 1e6:.3g} MB, {len(sol.t)} records)")
-    raise typer.Exit(1 if not sol.ok else 3 if verdict is False else 0)
+    code = _CODES[verdict] if sol.ok and verdict else int(not sol.ok)
+    if sol.ok and code:
+        typer.echo(f"{verdict}: exit code {code}, as of carom certify")
+    raise typer.Exit(code)
 
 
 def _what(plan) -> str:
@@ -298,7 +302,7 @@ def _certificate(plan, sol):
         typer.echo(f"\nnot certified: {unknown}")
         return None
     typer.echo(f"\n{found}")
-    return found.ok
+    return found.verdict
 
 
 def _loaded(path, problem=None):
@@ -450,7 +454,7 @@ def plot(
             raise typer.BadParameter(f"--record {record}: there are {len(sol)} records")
         axes = sol.plot(record=record, forces=forces)
     else:
-        options = {"system": _system(plan)} if kind == "energy" else {}
+        options = {} if kind == "phase" else {"system": _system(plan)}
         axes = sol.plot(kind=kind or "time", **options)
     ending = "" if kind in (None, "time") else f"-{kind}"
     out = file.with_name(f"{file.stem}{ending}.png") if out is None else out
@@ -537,7 +541,8 @@ def main() -> None:
     """Run the command; what goes wrong is one line, not a traceback (CAROM_TRACEBACK=1 shows it).
 
     Exit codes: 0 done; 1 a run had to stop; 2 a mistake in the input; 3 not a solution; 4 a file
-    cannot be read or written; 70 an error inside carom; 130 interrupted.
+    cannot be read or written; 5 too coarse to tell; 6 not fully checked; 70 an error inside carom;
+    130 interrupted.
     """
     from carom.errors import CaromError, RecordError, RunError
 

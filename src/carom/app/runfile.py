@@ -28,7 +28,7 @@ import carom
 from carom import models
 from carom import spheres as sphere_module
 from carom.app import scattered
-from carom.errors import CaromError
+from carom.errors import CaromError, nearest_name
 from carom.models.grains import Scene
 from carom.run.record import Record
 from carom.schemes.named import scheme_of_text
@@ -199,8 +199,7 @@ class _File:
         """Refuse a key that is not one of ``names``, with the nearest of them."""
         for key in found:
             if key not in names:
-                close = difflib.get_close_matches(key, names, 1, cutoff=0.5)
-                hint = f"; did you mean {close[0]!r}?" if close else "."
+                hint = nearest_name(key, names) or "."
                 listed = ", ".join(names)
                 raise self.error(
                     where + key, f"is not a key here{hint} The keys are {listed or 'none'}"

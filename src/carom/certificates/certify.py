@@ -31,7 +31,7 @@ from carom.certificates.measured import Measured, Options, records
 from carom.certificates.rows import count
 from carom.certificates.spans import in_chunks
 from carom.contracts import Equations
-from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError
+from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError, suggesting
 from carom.results.solution import scheme_text
 from carom.schemes.named import scheme_of_text
 from carom.schemes.scheme import NOT_KEPT, Scheme
@@ -44,6 +44,7 @@ _SHOWN = "shown: Newton's law with friction may gain energy"
 _LASTS = 4  # resolutions, or steps: a contact longer than this is no impact, and may be cut
 
 
+@suggesting
 def certify(
     sol, system: System | None = None, *, q0=None, v0=None, resolution=None, tolerance=None
 ) -> Certificate:

@@ -1,11 +1,16 @@
 """Pictures: functions that take and return matplotlib Axes."""
 
+from typing import Any
+
 import numpy as np
 
 from carom.errors import RecordError
+from carom.pictures.pushes import Pushes
 
 KINDS = ("time", "phase", "energy")
 _MOST_LABELS = 8  # of lines that are named one by one
+_MOST_DOTS = 300  # on the stems of impacts
+_MOST_CONES = 4  # of friction that can be told apart
 _STRUCK = "C3"  # the colour of impacts
 
 
@@ -18,49 +23,138 @@ def plot(sol, axes=None, kind: str = "time", **options):
     return drawn[kind](sol, axes, **options)
 
 
-def plot_solution(sol, axes=None):
-    """Position, velocity, gap and impulses against time, on four Axes (made when not given).
+def plot_solution(sol, axes=None, system=None):
+    """The motion against time, one Axes below the other (made when not given), as far as they go.
 
-    With friction on a fifth, where there is one: its force in the mean since the record before.
+    Position, velocity, gaps; the impulses of impacts; then, where contact lasts, its force and the
+    force of friction, each in the mean since the record before and without the impacts.  Friction
+    lies in its cone, |friction| <= mu N, which is shaded where the ``system`` is known.
     """
     import matplotlib.pyplot as plt
 
-    rubs = sol.friction is not None and len(sol.t) > 1
+    t, panels = np.asarray(sol.t), _panels(sol, system)
     if axes is None:
-        n = 4 + rubs
-        _, axes = plt.subplots(n, 1, sharex=True, figsize=(7, 2 * n), layout="constrained")
+        n = len(panels)
+        _, axes = plt.subplots(n, 1, sharex=True, figsize=(7.5, 1.9 * n), layout="constrained")
+        axes[0].figure.align_ylabels(axes)
     axes = np.ravel(axes)
-    t = np.asarray(sol.t)
-    _lines(axes[0], t, sol.q, "position q")
-    _lines(axes[1], t, sol.v, "velocity v", drawstyle="steps-post")
-    _lines(axes[2], t, sol.gap, "gap")
-    axes[2].axhline(0.0, color="0.5", linewidth=0.8)
-    for i, impulse in enumerate(np.asarray(sol.impulse).T):
-        struck = impulse > 0.0
-        axes[3].vlines(t[struck], 0.0, impulse[struck], color=f"C{i}", linewidth=1.0)
-    axes[3].set_ylabel("impulse")
-    axes[3].set_ylim(bottom=0.0)
-    if rubs and len(axes) > 4:
-        rub = np.asarray(sol.friction)
-        force = rub[1:] / np.diff(t).reshape(-1, *[1] * (rub.ndim - 1))
-        force = force if force.ndim == 2 else np.linalg.norm(force, axis=-1)  # in space its size
-        _lines(axes[4], t[1:], force, "friction force")
-    axes[-1].set_xlabel("time")
+    for axis, panel in zip(axes, panels, strict=False):
+        panel(axis, t)
+        axis.margins(x=0.01)
+    axes[min(len(axes), len(panels)) - 1].set_xlabel("time [s]")
     return axes
 
 
-def _lines(axis, t, values, label, **style):
+def _panels(sol, system):
+    """Functions of (axis, t), from above to below."""
+    smooth = sol._dense() or not getattr(sol.scheme, "rigid", True)  # others: constant in a step
+    how = "default" if smooth else "steps-post"
+    panels = [
+        lambda axis, t: _lines(axis, t, sol.q, "q", "position q"),
+        lambda axis, t: _lines(axis, t, sol.v, "v", "velocity v", drawstyle=how),
+    ]
+    if not np.shape(sol.gap)[1]:
+        return panels
+    panels.append(lambda axis, t: _gaps(axis, t, sol.gap))
+    pushes = Pushes.of(sol)
+    if len(pushes.time) or not pushes.lasts:
+        panels.append(lambda axis, t: _impulses(axis, t, pushes))
+    if pushes.lasts:
+        panels.append(lambda axis, t: _forces(axis, t, pushes.force))
+    if pushes.lasts and pushes.friction is not None:
+        mu = _coefficients(sol.system if system is None else system, pushes.force.shape[1])
+        panels.append(lambda axis, t: _friction(axis, t, pushes, mu))
+    return panels
+
+
+def _lines(axis, t, values, name, label, which=None, **style):
+    """A line for each column, or for those chosen; many are coloured from dark to light."""
     values = np.asarray(values)
-    for i, column in enumerate(values.T):
-        axis.plot(t, column, linewidth=1.2, label=f"{i}", **style)
+    n = values.shape[1]
+    shown = range(n) if which is None else which
+    lines = []
+    for i in shown:
+        named = {"color": _colour(i, n), "label": f"{name}[{i}]", "linewidth": 1.2}
+        lines += axis.plot(t, values[:, i], **named, **style)
     axis.set_ylabel(label)
-    if 1 < values.shape[1] <= _MOST_LABELS:
-        above(axis, values.shape[1])
+    if n > 1 and lines:
+        named = lines if len(lines) <= _MOST_LABELS else [lines[0], lines[-1]]
+        above(axis, len(named), named)
+    return lines
 
 
-def above(axis, columns: int):
-    """A legend above the axes, off the data."""
-    place = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.1}
+def _colour(i, n):
+    import matplotlib as mpl
+
+    return f"C{i}" if n <= _MOST_LABELS else mpl.colormaps["viridis"](i / n)
+
+
+def _gaps(axis, t, gap):
+    _lines(axis, t, gap, "gap", "gap [m]")
+    axis.axhline(0.0, color="0.5", linewidth=0.8)
+
+
+def _impulses(axis, t, pushes):
+    """Stems at the impacts; hollow ones for what friction received there."""
+    axis.set_ylabel("impulse [N s]")
+    n = pushes.force.shape[1]
+    dots = "o" if len(pushes.time) <= _MOST_DOTS else "none"
+    style: Any = {"linestyle": "none", "marker": dots, "markersize": 3.0}
+    for i in np.unique(pushes.gap).astype(int):
+        own = pushes.gap == i
+        axis.vlines(pushes.time[own], 0.0, pushes.impulse[own], color=_colour(i, n), linewidth=1.0)
+        axis.plot(pushes.time[own], pushes.impulse[own], color=_colour(i, n), **style)
+    rubbed = np.zeros((0, n)) if pushes.rubbed is None else pushes.rubbed
+    k, i = np.nonzero(rubbed)
+    if len(k):
+        colours = [_colour(j, n) for j in i]
+        axis.vlines(t[k], 0.0, rubbed[k, i], colors=colours, linewidth=1.0, linestyles=":")
+        axis.scatter(t[k], rubbed[k, i], s=9.0, facecolors="w", edgecolors=colours, zorder=3)
+        hollow = axis.plot([], [], color="0.3", label="of friction", **style, markerfacecolor="w")
+        above(axis, 1, hollow)
+    if not len(pushes.time):
+        where = {"transform": axis.transAxes, "ha": "center", "va": "center", "color": "0.4"}
+        axis.text(0.5, 0.5, "no contact", **where)
+    if not np.any(rubbed < 0.0):
+        axis.set_ylim(bottom=0.0)
+
+
+def _forces(axis, t, force):
+    pushed = np.flatnonzero(np.any(force > 0.0, axis=0))
+    _lines(axis, t[1:], force, "gap", "contact force [N]", pushed, drawstyle="steps-pre")
+    axis.set_ylim(0.0, 1.08 * np.max(force))
+
+
+def _friction(axis, t, pushes, mu):
+    """The force of friction, within the cone where mu is known."""
+    n = pushes.force.shape[1]
+    which = np.flatnonzero(np.any(pushes.friction, axis=0) if mu is None else mu > 0.0)
+    lines = _lines(
+        axis, t[1:], pushes.friction, "gap", "friction [N]", which, drawstyle="steps-pre"
+    )
+    if mu is None or len(which) > _MOST_CONES:
+        return
+    cones = []
+    for i in which:
+        bound = mu[i] * pushes.force[:, i]
+        style: Any = {"step": "pre", "color": _colour(i, n), "alpha": 0.18, "linewidth": 0.0}
+        low = -bound if pushes.plane else 0.0 * bound
+        cones.append(axis.fill_between(t[1:], low, bound, **style, label="±μN"))
+    above(axis, len(which) + 1, [*(lines if n > 1 else ()), *cones[:1]])
+
+
+def _coefficients(system, p) -> np.ndarray | None:
+    """mu (p,), where it is known and the law is Coulomb's."""
+    if system is None or getattr(system, "own_law", None) is not None:
+        return None
+    return np.broadcast_to(np.asarray(system.friction, float), (p,))
+
+
+def above(axis, columns: int, lines=None):
+    """A legend above the axes, off the data, of all lines or of these."""
+    place: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.1}
+    if lines is not None:
+        place["handles"] = lines
     return axis.legend(ncols=columns, fontsize="small", frameon=False, **place)
 
 

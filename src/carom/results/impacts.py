@@ -22,10 +22,12 @@ class ImpactLog:
     before.  A scheme may spread one impact over two steps (PaoliSchatzman does, and Maury at
     e = 0), so a second step in a row belongs to it; what follows is lasting contact, whose
     reaction is in ``sol.impulse`` and not here.  An impulse that is rounding beside the largest
-    one so far is no contact.
+    one so far is no contact.  A contact that is ``resting`` (p,) at the start goes on in the first
+    step: it is no impact, unless another gap is struck in that step, which passes blows on.
     """
 
-    def __init__(self, count: int):
+    def __init__(self, count: int, resting=None):
+        self._resting = np.zeros(count, bool) if resting is None else resting
         self._held = _Steps.none(count)  # the last steps with an impulse
         self._largest = 0.0
         self._rows = []
@@ -68,7 +70,7 @@ class ImpactLog:
 
     def rest(self) -> np.ndarray:
         """The impacts that begin in the last step: another step may belong to them."""
-        n, end = len(self._held.t), ImpactLog(self._held.impulse.shape[1])
+        n, end = len(self._held.t), ImpactLog(len(self._resting), self._resting)
         end._largest = self._largest
         if n:
             end._emit(self._held, first=n - 1, last=n)
@@ -91,9 +93,9 @@ class ImpactLog:
         return dict(zip(_Steps.NAMES, self._held._fields(), strict=True))
 
     @staticmethod
-    def holding(count: int, held: dict, largest: float) -> "ImpactLog":
+    def holding(count: int, held: dict, largest: float, resting=None) -> "ImpactLog":
         """One that goes on from there."""
-        log = ImpactLog(count)
+        log = ImpactLog(count, resting)
         log._held, log._largest = _Steps(*(held[name] for name in _Steps.NAMES)), largest
         return log
 
@@ -104,6 +106,8 @@ class ImpactLog:
         self._largest = largest[-1] if len(largest) else self._largest
         onset = contact.copy()
         onset[1:] &= ~(contact[:-1] & (np.diff(steps.index) == 1)[:, None])
+        quiet = onset & self._resting & (steps.index == 1)[:, None]
+        onset &= ~quiet | np.any(onset & ~quiet, axis=1, keepdims=True)
         m, i = np.nonzero(onset[first:last])
         m += first
         follow = np.minimum(m + 1, len(steps.t) - 1)
@@ -115,6 +119,11 @@ class ImpactLog:
         rows["impulse"] = steps.impulse[m, i] + np.where(second, steps.impulse[follow, i], 0.0)
         if len(rows):
             self._rows.append(rows)
+
+
+def resting(gap, after, v, tolerance=_ROUNDING) -> np.ndarray:
+    """Which gaps (p,) are closed, to the ``tolerance``, and neither close nor open further."""
+    return (gap <= tolerance) & (np.abs(after) <= _ROUNDING * np.max(np.abs(v), initial=0.0))
 
 
 def listed(table: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from jax.core import Tracer
 
 from carom.errors import RecordError, TimeError
 from carom.fields import MOTION, Field, attributes, axes_of
-from carom.results.impacts import COLUMNS, ImpactLog
+from carom.results.impacts import COLUMNS, ImpactLog, resting
 from carom.shown import Shown, counted
 from carom.status import Status, is_ok, name_of, text_of
 
@@ -129,7 +129,8 @@ class Motion(Shown):
             raise RecordError(
                 "the impacts were not recorded: use Record(), or Record(every=k, impacts=True)"
             )
-        log = ImpactLog(self.impulse.shape[1])
+        gap, after, v = (np.asarray(a[0]) for a in (self.gap, self.velocity_after, self.v))
+        log = ImpactLog(self.impulse.shape[1], resting(gap, after, v))
         log.feed(
             index,
             t,
@@ -176,7 +177,7 @@ class Motion(Shown):
     def plot(self, axes=None, kind: str = "time", **options):
         """A picture; takes and returns Axes.
 
-        kind="time"      position, velocity, gap and impulses against time, on four Axes
+        kind="time"      position, velocity, gap, impacts; force and friction of lasting contact
         kind="phase"     velocity against position, impacts marked; ``coordinates=[...]``
         kind="energy"    energy, work of the force, loss at impacts; ``system=`` after load
         """
@@ -421,6 +422,7 @@ def summary(sol: Motion) -> str:
     lines += _inside_lines(sol)
     if sol._has_impacts():
         lines += _impact_lines(sol)
+    lines += _untouched_lines(sol)
     return "\n".join(lines)
 
 
@@ -442,6 +444,23 @@ def _inside_lines(sol):
             f"  not in sol.events       {int(stats.unlisted)} impacts: raise events_per_step"
         )
     return lines
+
+
+def _untouched_lines(sol):
+    """The gaps that received nothing: a sign or a place that is not meant, or as it should be."""
+    gap, pushed = np.asarray(sol.gap), np.any(np.asarray(sol.impulse) != 0.0, axis=0)
+    if not gap.size or np.all(pushed) or len(gap) < 2:
+        return []
+    idle = np.flatnonzero(~pushed)
+    nearest = idle[np.argmin(np.min(gap[:, idle], axis=0))]
+    k = int(np.argmin(gap[:, nearest]))
+    where = f"gap {nearest} is {gap[k, nearest]:.3g} at t = {sol.t[k]:.4g}"
+    if gap[0, nearest] <= 1e-9 * np.max(np.abs(gap)):
+        where = f"gap {nearest} is closed at the start, and nothing pushed it: is its sign right?"
+    if not np.any(pushed):
+        return [f"  no contact              nearest: {where}"]
+    named = ", ".join(map(str, idle)) if len(idle) <= 8 else f"{len(idle)} of them"
+    return [f"  gaps never touched      {named}; nearest: {where}"]
 
 
 def _impact_lines(sol):

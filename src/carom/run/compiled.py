@@ -15,7 +15,7 @@ from carom.dump import dumped, restored
 from carom.errors import KindError
 from carom.fields import MOTION, Field
 from carom.io.recording import Piece
-from carom.results.impacts import COLUMNS, ImpactLog, listed
+from carom.results.impacts import COLUMNS, ImpactLog, listed, resting
 from carom.results.solution import STATS, End, Origin, Solution, scheme_text
 from carom.run.checks import check_start
 from carom.run.drive import Clock
@@ -62,10 +62,18 @@ class Compiled:
         self.capacity = _capacity(width, self.steps if self.each else self.total + 1)
         self.done, self.finished = int(self.first), False  # records; whether ``rest`` was asked for
         self.pending = np.zeros(self.shape.pushes)  # impulse of steps since the last record
-        self.log = ImpactLog(self.p) if record.impacts else None
+        self.log = ImpactLog(self.p, self._resting()) if record.impacts else None
         self.struck = 0  # impacts so far
         self.pushed = np.zeros(self.shape.pushes)  # the last impulses
         self.pace = _Pace(paced)
+
+    def _resting(self) -> np.ndarray:
+        """The gaps that are closed at the start, and at rest."""
+        row = dict(
+            zip(FIELDS, split_rows(np.asarray(self.begun.row)[None], self.shape), strict=True)
+        )
+        gap, after, v = (row[name][0] for name in ("gap", "velocity_after", "v"))
+        return resting(gap, after, v, np.asarray(self.begun.tolerance)[: self.p])
 
     @property
     def step(self) -> int:
@@ -178,7 +186,8 @@ class Compiled:
         self.done, self.finished, self.struck, held = (int(n) for n in found["counts"])
         self.pending = found["pending"]
         if self.log is not None:
-            self.log = held_log(self.p, found["held"], held, found["largest"])
+            state = {name: a[:held] for name, a in found["held"].items()}
+            self.log = ImpactLog.holding(self.p, state, float(found["largest"]), self._resting())
         self.carry = jax.tree_util.tree_map(
             lambda x, like: jnp.asarray(x, like.dtype), found["carry"], self.carry
         )
@@ -405,11 +414,6 @@ def _begun(run, t0, given, before) -> Any:
     check_start(begun, t0, q0, allowed, force=run.scheme.at_ends)
     run.system.check_data(t0, q0)
     return begun
-
-
-def held_log(p: int, held: dict, count: int, largest) -> ImpactLog:
-    """The log of impacts that holds these steps, the first ``count`` of them."""
-    return ImpactLog.holding(p, {name: a[:count] for name, a in held.items()}, float(largest))
 
 
 def _arrays(tree) -> list:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from carom.errors import KindError, RecordError, TimeError
+from carom.errors import KindError, RecordError, TimeError, suggesting
 from carom.shown import Shown, call_text
 
 
@@ -40,6 +40,7 @@ class Record(Shown):
     (101,)
     """
 
+    @suggesting
     def __init__(
         self,
         path: str | os.PathLike | None = None,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from carom.errors import CaromError
+from carom.errors import CaromError, suggesting
 from carom.run.checks import checked_times
 from carom.run.record import Record
 from carom.run.solve import solve
@@ -23,6 +23,7 @@ class RefineError(CaromError, ValueError):
     """What is asked of refine makes no sense."""
 
 
+@suggesting
 def refine(
     system: Any,
     scheme: Scheme,

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from carom.contracts import Model
 from carom.derivatives import differentiable, refusing
-from carom.errors import RecordError
+from carom.errors import RecordError, suggesting
 from carom.results.solution import End, Origin, Solution
 from carom.run.checks import check_kinds, check_needs, tracing
 from carom.run.compiled import Compiled
@@ -67,6 +67,7 @@ def solve(
     progress: bool | Callable[[Any], object] = False,
     throw: bool = True,
 ) -> Any: ...
+@suggesting
 def solve(
     system: Any,
     scheme: Scheme,

@@ -82,6 +82,7 @@ class Spheres:
     ((51, 2, 3), True)
     """
 
+    @errors.suggesting
     def __init__(
         self,
         position: Any,

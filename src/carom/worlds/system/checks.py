@@ -1,23 +1,25 @@
 """Checks of a System: each failure names the value and the remedy."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import Tracer
 
 from carom import errors
+from carom.worlds.system.tried import tried
 
 
 def check_shapes(system, t: Array, q: Array, v: Array) -> None:
     """Check what the system's functions return, without running them."""
 
-    def everything(t, q, v):
-        mass = jnp.asarray(system.mass(q)) if callable(system.mass) else system.mass.apply(v)
-        return jnp.asarray(system.force(t, q, v)), system.gaps(t, q), mass
+    def mass_of(q, v):
+        return jnp.asarray(system.mass(q)) if callable(system.mass) else system.mass.apply(v)
 
     d = q.shape[0]
-    force, gap, mass = (a.shape for a in jax.eval_shape(everything, t, q, v))
+    force = tried("force", lambda *a: jnp.asarray(system.force(*a)), t, q, v).shape
+    gap = tried("gap", system.gaps, t, q).shape
+    mass = tried("mass", mass_of, q, v).shape
+    tried("joint", system.joints, t, q)
     if force != (d,) and not (force == () and d == 1):
         raise errors.ShapeError(
             f"force returns shape {force}; for q0 of shape {(d,)} it must be {(d,)}"
@@ -34,7 +36,7 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
     if mu is not None and mu.ndim and mu.shape != gap:
         raise errors.ShapeError(f"friction has shape {mu.shape}, but there are {gap[0]} gaps")
     if system.slip is not None:
-        slip = jax.eval_shape(lambda v: jnp.asarray(system.slip(t, q, v)), v).shape
+        slip = tried("slip", lambda *a: jnp.asarray(system.slip(*a)), t, q, v).shape
         if slip not in ((gap[0],), (gap[0], 2)) and not (gap[0] == 1 and slip in ((), (2,))):
             raise errors.ShapeError(
                 f"slip returns shape {slip}; for {gap[0]} gaps it must be ({gap[0]},) in the plane "

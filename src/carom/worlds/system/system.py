@@ -11,7 +11,7 @@ from jax import Array
 from jax.core import Tracer
 
 from carom._jax import plain
-from carom.errors import FrictionError, KindError, RestitutionError, ShapeError
+from carom.errors import FrictionError, KindError, RestitutionError, ShapeError, suggesting
 from carom.law import Coulomb, Glue, Law, Restitution
 from carom.projection.exact import Projection
 from carom.projection.metric import Metric, check_definite, inertial_force, metric_of, product
@@ -79,6 +79,7 @@ class System(JaxWorld, Shown, eqx.Module):
     glue: bool = eqx.field(static=True)
     own_law: Callable | None
 
+    @suggesting
     def __init__(
         self,
         *,
@@ -336,6 +337,7 @@ class _LagrangianForce(eqx.Module):
         return total
 
 
+@suggesting
 def Lagrangian(
     *,
     mass: Any = None,
