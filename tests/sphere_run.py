@@ -90,6 +90,8 @@ def main(folder, seed, count):
         killed.unlink(missing_ok=True)
         # at a random record, and then at a random instant of the steps up to the next ones
         if forked(killed, chance.randrange(total), chance.uniform(0.0, 2 * took / total)) is None:
+            if not killed.exists():  # killed before it had begun: a file appears when it is whole
+                continue
             part = contents(killed)
             assert beginning_of(part, reference)
             left.append(len(part["t"]))

@@ -4,14 +4,6 @@ Findings about the input are ``ValueError``s too.  Findings during a run are ``R
 carry what was computed before them in ``error.solution``.
 """
 
-import difflib
-import functools
-import inspect
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
 
 class CaromError(Exception):
     """Root of all exceptions of carom."""
@@ -87,30 +79,3 @@ class ConvergenceError(RunError):
 
 class ContractionError(RunError):
     """The fixed point of an implicit force does not contract at this dt."""
-
-
-def nearest_name(name: str, names: Iterable[str], cutoff: float = 0.5) -> str:
-    """``; did you mean 'restitution'?``, or nothing where no name is near."""
-    close = difflib.get_close_matches(name, list(names), 1, cutoff=cutoff)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def suggesting(function: _F) -> _F:
-    """The same function, which names the nearest argument where it is given one it has not."""
-    names = list(inspect.signature(function).parameters)
-    what = function.__qualname__.removesuffix(".__init__")
-
-    @functools.wraps(function)
-    def called(*args, **options):
-        try:
-            return function(*args, **options)
-        except TypeError:
-            wrong = [name for name in options if name not in names]
-            if not wrong:
-                raise
-            hint = nearest_name(wrong[0], names) or "."
-            listed = ", ".join(name for name in names if name != "self")
-            text = f"{what} has no argument {wrong[0]!r}{hint} Its arguments are {listed}"
-        raise KindError(text)
-
-    return cast(_F, called)

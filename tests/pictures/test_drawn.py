@@ -124,3 +124,25 @@ def test_an_mp4_is_a_film(pair, tmp_path):
     asked += ["-show_entries", "stream=nb_read_frames", "-of", "csv=p=0", str(path)]
     found = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
     assert int(found.strip().rstrip(",")) == len(pair)
+
+
+@pytest.mark.parametrize(
+    ("wall", "size"),
+    [
+        (Box([-2.0, -1.0], [4.0, 5.0]), (6.0, 6.0)),
+        (Shell([0.0, 0.0], 3.0), (6.0, 6.0)),
+        (Panel([-3.0, -2.0], [4.0, 1.0]), (4.0, 1.0)),
+    ],
+)
+def test_a_picture_of_spheres_shows_their_walls(wall, size):
+    """The lines of a wall, all of it within the axes; an obstacle is a grey disk."""
+    stone = carom.spheres.Obstacles([[-1.0, 1.0]], 0.25)
+    pile = carom.Spheres([[0.0, 0.0]], 0.5, walls=[wall, stone])
+    axes = carom.solve(pile, carom.Maury(), t1=0.02, dt=0.01).plot()
+    lines, disks = axes.collections[:2]
+    points = np.concatenate([path.vertices for path in lines.get_paths()])
+    assert np.allclose(np.ptp(points, axis=0), size, rtol=2e-3)
+    for limits, x in zip((axes.get_xlim(), axes.get_ylim()), points.T, strict=True):
+        assert limits[0] < x.min() < x.max() < limits[1]
+    assert np.allclose(disks.get_offsets(), [[-1.0, 1.0]])
+    mpl.pyplot.close("all")

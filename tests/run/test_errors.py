@@ -510,14 +510,14 @@ def test_a_member_with_a_restitution_of_two_is_not_ok():
 
 # ---- what a newcomer writes ----
 
-BALL = {"force": lambda t, q, v: -q, "gap": lambda t, q: q + 2.0}
+OPEN = {"force": lambda t, q, v: -q, "gap": lambda t, q: q + 2.0}
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
         (
-            lambda: carom.System(**BALL, restitutoin=0.5),
+            lambda: carom.System(**OPEN, restitutoin=0.5),
             "System has .*mean 'restitution'",
         ),
         (lambda: carom.Spheres([[0.0, 0.0]], 1.0, graivty=(0, -1)), "did you mean 'gravity'"),
@@ -526,7 +526,7 @@ BALL = {"force": lambda t, q, v: -q, "gap": lambda t, q: q + 2.0}
         (lambda: carom.Lagrangian(potental=abs), "Lagrangian has .*did you mean 'potential'"),
         (
             lambda: carom.solve(
-                carom.System(**BALL), carom.Moreau(), [1.0], [0.0], t1=1.0, dtt=0.1
+                carom.System(**OPEN), carom.Moreau(), [1.0], [0.0], t1=1.0, dtt=0.1
             ),
             "solve has no argument 'dtt'; did you mean 'dt'",
         ),
@@ -566,7 +566,7 @@ def writes(t, q, v):
     ],
 )
 def test_what_a_function_may_not_do_is_told_with_its_line(functions, said):
-    system = carom.System(**(BALL | functions))
+    system = carom.System(**(OPEN | functions))
     with pytest.raises(errors.KindError, match=said):
         carom.solve(system, carom.Moreau(), [0.0], [1.0], t1=0.1, dt=0.01)
 

@@ -17,7 +17,7 @@ app = typer.Typer(
     \b
     carom new motion.py                   write a file to start from
     carom models                          which problems are ready
-    carom run examples/settling.toml      run one that a file describes
+    carom run motion.py --plot            run what a file describes, and draw it
     carom run --resume settling.vtkhdf    go on with a run that was stopped
     carom info settling.vtkhdf            what a result is
     carom certify settling.vtkhdf         whether it is a solution
@@ -199,6 +199,9 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", "--overwrite", help="Write over a result that is there.")
     ] = False,
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Draw it too: a .png beside the result.")
+    ] = False,
 ):
     """Run what FILE describes; ends with the certificate and the file written.
 
@@ -250,10 +253,23 @@ def run(
     size = plan.out.stat().st_size
     done = "as it was" if ended else "written"
     typer.echo(f"\n{done}: {plan.out} ({size / 1e6:.3g} MB, {len(sol.t)} records)")
+    if plot:
+        options = {} if plan.out.suffix == ".vtkhdf" else {"system": plan.system}
+        _save(_figure(sol, **options), plan.out.with_suffix(".png"))
     code = _CODES[verdict] if sol.ok and verdict else int(not sol.ok)
     if sol.ok and code:
         typer.echo(f"{verdict}: exit code {code}, as of carom certify")
     raise typer.Exit(code)
+
+
+def _figure(sol, **options):
+    """Of a result, drawn without a screen."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import numpy as np
+
+    return np.ravel(sol.plot(**options))[0].figure
 
 
 def _what(plan) -> str:
@@ -428,7 +444,6 @@ def plot(
     import matplotlib
 
     matplotlib.use("Agg")
-    import numpy as np
 
     from carom.pictures.plot import KINDS
 
@@ -452,13 +467,13 @@ def plot(
     if spheres:
         if not -len(sol) <= record < len(sol):
             raise typer.BadParameter(f"--record {record}: there are {len(sol)} records")
-        axes = sol.plot(record=record, forces=forces)
+        figure = _figure(sol, record=record, forces=forces)
     else:
         options = {} if kind == "phase" else {"system": _system(plan)}
-        axes = sol.plot(kind=kind or "time", **options)
+        figure = _figure(sol, kind=kind or "time", **options)
     ending = "" if kind in (None, "time") else f"-{kind}"
     out = file.with_name(f"{file.stem}{ending}.png") if out is None else out
-    _save(np.ravel(axes)[0].figure, out)
+    _save(figure, out)
 
 
 def _system(plan):

@@ -28,7 +28,8 @@ import carom
 from carom import models
 from carom import spheres as sphere_module
 from carom.app import scattered
-from carom.errors import CaromError, nearest_name
+from carom.arguments import nearest_name
+from carom.errors import CaromError
 from carom.models.grains import Scene
 from carom.run.record import Record
 from carom.schemes.named import scheme_of_text

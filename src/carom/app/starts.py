@@ -7,8 +7,9 @@ from carom.errors import CaromError
 
 OWN = '''"""A block on a belt, held by a spring: the belt takes it along, and it breaks loose.
 
-    carom run {name}        runs it; ends with a certificate and a file
-    carom plot {stem}.nc     draws it
+    carom run {name} --plot        its certificate, its result {stem}.nc, its picture {stem}.png
+
+Run again with --force, which writes over the result.
 
 Change what you like: the names below are what `carom run` looks for.
 """

@@ -23,6 +23,7 @@ import pkgutil
 import jax.numpy as jnp
 import numpy as np
 
+from carom.arguments import suggesting
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.clauses import AT_RECORDS, clauses_for, may_gain
 from carom.certificates.error import stated
@@ -31,7 +32,7 @@ from carom.certificates.measured import Measured, Options, records
 from carom.certificates.rows import count
 from carom.certificates.spans import in_chunks
 from carom.contracts import Equations
-from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError, suggesting
+from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError
 from carom.results.solution import scheme_text
 from carom.schemes.named import scheme_of_text
 from carom.schemes.scheme import NOT_KEPT, Scheme

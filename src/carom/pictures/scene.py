@@ -5,8 +5,44 @@ import math
 
 import numpy as np
 
+from carom.worlds.spheres.given import at_time
+from carom.worlds.spheres.walls import Box
+
 _SIDES = 48  # of a circle
+_MARGIN = 0.03  # of the room, around it
 _RULES = 8  # straight lines along a cylinder
+
+
+def room_around(walls, t, x, radius) -> tuple[np.ndarray, np.ndarray]:
+    """Corners (3,), (3,) of a room around spheres at x (N, d) and what of ``walls`` has an end.
+
+    Of planes, and along the axis of a cylinder, as much as the spheres take and some more.
+    """
+    d = x.shape[1]
+    x, more = np.pad(x, ((0, 0), (0, 3 - d))), np.max(radius) * (np.arange(3) < d)
+    points = [x.min(axis=0) - 1.5 * more, x.max(axis=0) + 1.5 * more]
+    for kind, row in zip(*walls.at(t), strict=True):
+        points += _ends(kind, row)
+    for box in walls.walls:
+        if isinstance(box, Box):
+            corners = (np.asarray(at_time(c, t, "a corner"), float) for c in (box.low, box.high))
+            points += [np.pad(c, (0, 3 - len(c))) for c in corners]
+    for centre, r in zip(*walls.obstacles_at(t), strict=True):
+        points += [centre - r, centre + r]
+    ends = np.where(np.isfinite(points), points, points[0])
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    margin = _MARGIN * np.max(high - low) * (np.arange(3) < d)  # a wall is not seen on the frame
+    return low - margin, high + margin
+
+
+def _ends(kind, row):
+    """Points that a wall reaches; NaN along the axis of a cylinder, which does not end."""
+    if kind == 1:
+        reach = np.where(np.abs(row[3:6]) < 1e-9, row[9], np.nan)
+        return [row[:3] - reach, row[:3] + reach]
+    if kind == 2:
+        return [row[:3] - row[9], row[:3] + row[9]]
+    return [row[:3], row[:3] + row[3:6] + row[6:9]] if kind == 3 else []
 
 
 def wall_lines(kinds, data, low, high) -> np.ndarray:

@@ -2,11 +2,15 @@
 
 import numpy as np
 
+from carom.pictures.scene import room_around, wall_lines
+
 
 def plot_spheres(
     sol, axes=None, record: int = -1, *, along: int | None = None, color=None, forces: bool = False
 ):
-    """One record as disks, seen along an axis (default: the second of three); returns the Axes.
+    """One record as disks between their walls, seen along an axis (default: the second of three).
+
+    Returns the Axes.  Walls are lines: planes where they cut the room that the picture shows.
 
     ``color`` is (N,), default the speed; a colour bar comes with axes that are made here.
     ``forces=True`` draws each contact force as a line from centre to centre, as thick and as dark
@@ -18,9 +22,11 @@ def plot_spheres(
     d = sol.pile.dimension
     along = 1 if along is None else along
     right, up = (0, 1) if d == 2 else [axis for axis in range(3) if axis != along]
-    x, r = sol.folded[record], sol.radius[record]
-    sides = [(np.min(x[:, k] - r), np.max(x[:, k] + r)) for k in (right, up)]
+    x, r, t = sol.folded[record], sol.radius[record], sol.t[record]
+    low, high = room_around(sol.pile.walls, t, x, r)
+    sides = [(low[k], high[k]) for k in (right, up)]
     axes = _shaped(sides) if axes is None else axes
+    _walls(axes, sol.pile.walls, t, (low, high), (right, up))
     far_first = np.arange(len(x)) if d == 2 else np.argsort(-x[:, along])
     shade = np.linalg.norm(sol.v[record], axis=1) if color is None else np.asarray(color)
     coloured = {"array": shade[far_first], "alpha": 0.3 if forces else 1.0}
@@ -52,6 +58,19 @@ def plot_spheres(
     )
     axes.set(xlim=sides[0], ylim=sides[1])
     return axes
+
+
+def _walls(axes, walls, t, room, seen):
+    """Lines, behind the spheres, and obstacles as grey disks."""
+    from matplotlib.collections import EllipseCollection, LineCollection
+
+    lines = wall_lines(*walls.at(t), *room)[:, :, seen]
+    axes.add_collection(LineCollection(list(lines), colors="0.35", linewidths=1.4, zorder=0.5))
+    x, r = walls.obstacles_at(t)
+    if len(r):
+        how = {"units": "xy", "facecolors": "0.75", "edgecolors": "0.35", "zorder": 0.5}
+        place = {"offsets": x[:, seen], "offset_transform": axes.transData}
+        axes.add_collection(EllipseCollection(2 * r, 2 * r, 0.0, **how, **place))
 
 
 def _shaped(sides):

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from carom.errors import KindError, RecordError, TimeError, suggesting
+from carom.arguments import suggesting
+from carom.errors import KindError, RecordError, TimeError
 from carom.shown import Shown, call_text
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from carom.errors import CaromError, suggesting
+from carom.arguments import suggesting
+from carom.errors import CaromError
 from carom.run.checks import checked_times
 from carom.run.record import Record
 from carom.run.solve import solve

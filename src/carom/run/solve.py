@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from carom.arguments import suggesting
 from carom.contracts import Model
 from carom.derivatives import differentiable, refusing
-from carom.errors import RecordError, suggesting
+from carom.errors import RecordError
 from carom.results.solution import End, Origin, Solution
 from carom.run.checks import check_kinds, check_needs, tracing
 from carom.run.compiled import Compiled

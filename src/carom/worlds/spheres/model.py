@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from carom import errors, kernels
+from carom.arguments import suggesting
 from carom.shown import number_text, table_html
 from carom.worlds.spheres import materials
 from carom.worlds.spheres.given import asked, at_time, numbers
@@ -82,7 +83,7 @@ class Spheres:
     ((51, 2, 3), True)
     """
 
-    @errors.suggesting
+    @suggesting
     def __init__(
         self,
         position: Any,

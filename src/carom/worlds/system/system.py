@@ -11,7 +11,8 @@ from jax import Array
 from jax.core import Tracer
 
 from carom._jax import plain
-from carom.errors import FrictionError, KindError, RestitutionError, ShapeError, suggesting
+from carom.arguments import suggesting
+from carom.errors import FrictionError, KindError, RestitutionError, ShapeError
 from carom.law import Coulomb, Glue, Law, Restitution
 from carom.projection.exact import Projection
 from carom.projection.metric import Metric, check_definite, inertial_force, metric_of, product
