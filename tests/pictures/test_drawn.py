@@ -36,7 +36,8 @@ def test_density_counts_and_hides_no_direction():
 def test_force_chains_stand_out(pair):
     """The strongest drawn last, thickest, darkest; the colour bar is that of the forces."""
     axes = pair.plot(record=-1, forces=True)
-    (chains,) = [c for c in axes.collections if isinstance(c, mpl.collections.LineCollection)]
+    lines = [c for c in axes.collections if isinstance(c, mpl.collections.LineCollection)]
+    (chains,) = [c for c in lines if c.get_array() is not None]  # the others are walls
     force, width, alpha = chains.get_array(), chains.get_linewidths(), chains.get_alpha()
     assert len(force) == len(pair.contacts[-1]) > 0
     for values in (force, width, alpha):

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from carom.results.impacts import COLUMNS
+
 _ROUNDING = 1e-9  # of the largest impulse: less is no contact
 
 
@@ -34,26 +36,27 @@ class Pushes(NamedTuple):
     def of(sol) -> "Pushes":
         """Of a Solution; without a table of impacts all of it is force."""
         t, impulse = np.asarray(sol.t, float), np.asarray(sol.impulse, float)
-        table: Any = sol.impacts if sol._has_impacts() else np.zeros(0, [("time", float)])
-        blow = np.zeros_like(impulse)
-        if len(table):
-            at = np.searchsorted(t, table["time"] - 1e-9 * float(sol.dt))
-            np.add.at(blow, (np.minimum(at, len(t) - 1), table["constraint"]), table["impulse"])
-            over = np.maximum(blow - impulse, 0.0)
-            blow[1:] += over[:-1]
-            blow = np.minimum(blow, impulse)
-        rest = impulse - blow
+        table: Any = sol.impacts if sol._has_impacts() else np.zeros(0, COLUMNS)
+        blow = _blows(table, t + 1e-9 * float(sol.dt), impulse)
         small = _ROUNDING * np.max(impulse, initial=0.0)
-        rest[rest <= small] = 0.0
+        rest = np.where(impulse - blow <= small, 0.0, impulse - blow)
         h = np.maximum(np.diff(t), 1e-300)[:, None]
-        friction = rubbed = None
-        if sol.friction is not None:
-            part = rest / np.where(impulse > 0.0, impulse, 1.0)
-            rub = np.asarray(sol.friction, float)
-            rub = rub if rub.ndim == 2 else np.linalg.norm(rub, axis=-1)
-            friction, rubbed = (rub * part)[1:] / h, rub * (1.0 - part)
-            rubbed[(blow == 0.0) | (np.abs(rubbed) <= small)] = 0.0
-        names = ("time", "constraint", "impulse")
-        struck = [table[n] if len(table) else np.zeros(0) for n in names]
-        plane = np.ndim(sol.friction) == 2
-        return Pushes(*struck, rest[1:] / h, friction, rubbed, plane)
+        struck = table["time"], table["constraint"], table["impulse"]
+        if sol.friction is None:
+            return Pushes(*struck, rest[1:] / h, None, None, True)
+        part, rub = rest / np.where(impulse > 0.0, impulse, 1.0), np.asarray(sol.friction, float)
+        plane = rub.ndim == 2
+        rub = rub if plane else np.linalg.norm(rub, axis=-1)
+        rubbed = rub * (1.0 - part)
+        rubbed[(blow == 0.0) | (np.abs(rubbed) <= small)] = 0.0
+        return Pushes(*struck, rest[1:] / h, (rub * part)[1:] / h, rubbed, plane)
+
+
+def _blows(table, t, impulse) -> np.ndarray:
+    """B (n, p) of (1), at most what was received."""
+    blow = np.zeros_like(impulse)
+    at = np.minimum(np.searchsorted(t, table["time"]), len(t) - 1)
+    np.add.at(blow, (at, table["constraint"]), table["impulse"])
+    over = np.maximum(blow - impulse, 0.0)
+    blow[1:] += over[:-1]
+    return np.minimum(blow, impulse)

@@ -1,5 +1,7 @@
 """The table of impacts, read off the impulses of the steps."""
 
+from typing import Any
+
 import numpy as np
 
 COLUMNS = [
@@ -121,7 +123,7 @@ class ImpactLog:
             self._rows.append(rows)
 
 
-def resting(gap, after, v, tolerance=_ROUNDING) -> np.ndarray:
+def resting(gap, after, v, tolerance: Any = _ROUNDING) -> np.ndarray:
     """Which gaps (p,) are closed, to the ``tolerance``, and neither close nor open further."""
     return (gap <= tolerance) & (np.abs(after) <= _ROUNDING * np.max(np.abs(v), initial=0.0))
 
