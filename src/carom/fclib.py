@@ -28,13 +28,14 @@ from scipy.sparse import linalg
 
 from carom.errors import CaromError, FrictionError, NonFiniteError, RecordError, ShapeError
 from carom.kernels import friction
-from carom.projection import proximal
+from carom.projection import compliant, proximal
 from carom.projection.cones import onto_cone
 from carom.status import Status
 
 __all__ = ["Problem", "Result", "load", "of_step"]
 
 _TURNS = 60  # of Newton's method, which takes over where sweeps end
+_PIVOTS = 3000  # of the path of contacts that yield, where Newton's method ends
 _HEAVY = 0.4  # damping of the sweeps that are tried last
 _ASYMMETRY = 0.01  # of W, relative: beyond it a warning is given
 
@@ -47,7 +48,7 @@ class Result:
     r: np.ndarray  # (dim n,) impulses, normal first
     u: np.ndarray  # (dim n,) relative velocities W r + q
     residual: float  # (3)
-    iterations: int  # sweeps over all contacts, and turns of Newton's method
+    iterations: int  # sweeps over all contacts, turns of Newton's method, pivots of the path
     status: Any
     v: np.ndarray | None = None  # (d,) velocities, of a global problem
 
@@ -109,8 +110,9 @@ class Problem:
 
         ``start`` is a first guess of r; ``convex`` asks for the convex law, which leaves
         mu |u_t| n out of (1); ``limit`` is the most sweeps, after which Newton's
-        method and heavier damping are tried.  What does not converge comes back
-        with a status, and is not raised.
+        method, the path of projection/compliant.py and heavier damping are tried.  What does not
+        converge comes back with a status, and is not raised: (1) need not have an answer where
+        contacts wedge each other and q drives them together.
         """
         if not tolerance > 0.0:
             raise CaromError(f"tolerance={tolerance}: it must be positive, such as 1e-8")
@@ -127,10 +129,16 @@ class Problem:
             other, more, found = self._newton(r, goal, not convex)
             r, residual, done = *_better(r, residual, other, found), done + more
         if not residual <= goal:
+            other, more, found = self._path(r, goal, convex)
+            r, residual, done = *_better(r, residual, other, found), done + more
+        if not residual <= goal:
             data = proximal.packed(self.W, self.q, self.mu, self.dim, _HEAVY)[1]
             again = np.zeros_like(work)
             more, found = self._swept(again, goal, not convex, data, 5 * limit)
             r, residual, done = *_better(r, residual, again[:size], found), done + more
+        if not residual <= goal:
+            other, more, found = self._path(np.zeros(size), goal, convex)
+            r, residual, done = *_better(r, residual, other, found), done + more
         if r is not first:
             work[size : 2 * size] = self.W @ r + self.q
         return self._result(r, work[size : 2 * size], residual / self._size, done, tolerance)
@@ -148,6 +156,18 @@ class Problem:
         data = self.W, self.q, self.mu, self.dim, sizes, self._index, self._data
         r, turns, _ = proximal.solve(*data, r, 0.9 * goal, coulomb, _TURNS)
         return r, turns, float(np.linalg.norm(_natural(self, r, self.W @ r + self.q, s)))
+
+    def _path(self, r, goal, convex):
+        """Where Coulomb's law has others stopped: along the contacts that yield, from r."""
+        if convex:
+            return r, 0, np.inf
+
+        def good(r):
+            return self.residual(r) * self._size <= goal
+
+        data = self.W, self.q, self.mu, self.dim, proximal.sizes(self.W, self.dim)[1]
+        r, pivots, _ = compliant.solve(*data, r, _PIVOTS, good)
+        return r, pivots, self.residual(r) * self._size
 
     def residual(self, r, *, convex=False) -> float:
         """The measure (3) of any answer; absolute where q = 0."""

@@ -44,19 +44,24 @@ def test_it_leads_to_the_law(dim, mu):
 @pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, 3])
 @pytest.mark.parametrize("mu", [0.1, 1.0, 10.0, 1000.0])
-@pytest.mark.parametrize(("spread", "most"), [(1.0, 0), (3.0, 2)])
-def test_it_leads_to_the_law_from_anywhere(dim, mu, spread, most):
-    """Hyperstatic as well (up to 11 contacts of 4 motions).
-
-    With masses 1 : 10^6 a few are missed, or left above 1e-8.
-    """
+@pytest.mark.parametrize("spread", [1.0, 3.0])
+def test_it_leads_to_the_law_from_anywhere(dim, mu, spread):
+    """Hyperstatic as well (up to 11 contacts of 4 motions), and with masses 1 : 10^6."""
     rng, missed = np.random.default_rng(0), []
     for seed in range(100, 130):
         problem = at_random(dim, mu, seed, spread)
         r = rng.exponential(size=(len(problem.mu), 1)) * np.eye(dim)[:1]
         if not followed(problem, r.ravel())[-1] <= 1e-8:
             missed.append(seed)
-    assert len(missed) <= most, missed
+    assert not missed
+
+
+def test_masses_apart():
+    """Masses 1 : 10^6 give impulses 10^4 times those of one contact: the answer is there at
+    eps = 1e-11 only."""
+    problem = at_random(3, 10.0, 124, 3.0)
+    r = np.random.default_rng(124).exponential(size=(len(problem.mu), 1)) * np.eye(3)[:1]
+    assert followed(problem, r.ravel())[-1] <= 1e-8
 
 
 def corner(mu, b):

@@ -7,7 +7,8 @@ import h5py
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import optimize, sparse
+from scipy.sparse import csgraph
 
 import carom
 import piles
@@ -297,11 +298,7 @@ def test_what_is_not_reached_is_said():
             assert (found.status == carom.Status.ok) == (found.residual <= 1e-8)
 
 
-# Twice their friction: the first may have no solution, the second ends at 4e-8.
-NOT_REACHED = {
-    ("FrictionContactProblem00727", "mu x 2"),
-    ("fc2d_granularflowonwall_02020_00213", "mu x 2"),
-}
+WEDGED = "FrictionContactProblem00727", "mu x 2"  # has no answer: see the search below
 
 
 @needs_folder
@@ -320,8 +317,64 @@ def test_perturbed_problems_of_others():
             "permuted": (W[rows][:, rows].tocsc(), q[rows], mu[order], dim),
         }
         for name, problem in variants.items():
-            if (path.stem, name) not in NOT_REACHED:
+            if (path.stem, name) != WEDGED:
                 assert_solved(problem)
+
+
+@needs_folder
+def test_where_sweeps_and_newton_end():
+    """mu = 1000: sweeps and Newton's method stop at 2e-2, the path does not."""
+    W, q, mu, dim = of_others(FOLDER / "Confeti-ex03-Fc3D-SBM.npz")
+    assert_solved((W, q, 0.0 * mu + 1e3, dim), limit=500)
+
+
+def modes_of_an_answer(W, q, mu):
+    """A search over what planar contacts do (open, stick, slip either way), by linear programs
+    with what is not decided left free: the modes of an answer, or None if there is none."""
+    n, largest = len(mu), 1e5  # of r, where |q| is some 10 and W some 1
+
+    def feasible(modes):
+        above, equal, bounds = [], [], [(0.0, largest), (-largest, largest)] * n
+        for k in range(n):
+            normal, tangent, e = W[2 * k], W[2 * k + 1], np.eye(2 * n)[2 * k : 2 * k + 2]
+            mode = modes.get(k)
+            above.append((-normal, q[2 * k]))
+            if mode == "open":
+                bounds[2 * k] = bounds[2 * k + 1] = (0.0, 0.0)
+            elif mode in (1, -1):  # slips that way
+                equal += [(normal, -q[2 * k]), (e[1] + mode * mu[k] * e[0], 0.0)]
+                above.append((-mode * tangent, mode * q[2 * k + 1]))
+            else:
+                above += [(side * e[1] - mu[k] * e[0], 0.0) for side in (1, -1)]
+                if mode == "stick":
+                    equal += [(normal, -q[2 * k]), (tangent, -q[2 * k + 1])]
+        (A, b), (E, c) = zip(*above, strict=True), zip(*(equal or [(0.0 * q, 0.0)]), strict=True)
+        return optimize.linprog(0.0 * q, np.array(A), b, np.array(E), c, bounds).status == 0
+
+    def search(modes):
+        if not feasible(modes):
+            return None
+        if len(modes) == n:
+            return modes
+        tried = ({**modes, len(modes): mode} for mode in ("open", "stick", 1, -1))
+        return next((found for one in tried if (found := search(one)) is not None), None)
+
+    return search({})
+
+
+@needs_folder
+@pytest.mark.slow
+def test_twice_the_friction_wedges():
+    """Twelve contacts of their own, with a restitution that drives them together, have answers
+    with mu = 0.9 and none with 1.8, where four of them wedge.  W is rounded to 1e-8 there."""
+    W, q, mu, _ = of_others(FOLDER / f"{WEDGED[0]}.npz")
+    part = csgraph.connected_components(W)[1]
+    k = np.flatnonzero(part == part[2 * 41])
+    value, vector = np.linalg.eigh(W[k][:, k].toarray())
+    W, mu = (vector * np.where(value > 1e-6, value, 0.0)) @ vector.T, mu[k[::2] // 2]
+    assert len(mu) == 12
+    assert modes_of_an_answer(W, q[k], mu) is not None
+    assert modes_of_an_answer(W, q[k], 2.0 * mu) is None
 
 
 # Steps of a run.

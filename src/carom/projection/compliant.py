@@ -29,7 +29,7 @@ from scipy.sparse import linalg
 from carom.projection import proximal
 
 OPEN, STICK, SLIP = 0, 1, 2
-_FIRST, _LEAST = 1.0, 1e-9  # eps, of a contact alone
+_LEAST, _ZERO = 1e-9, 1e-14  # eps: where r that grows as 1 / eps does so for ever, and the last
 _FARTHEST = (0.7, 0.1)  # step in log eps, at first and then
 _TURN = 0.2  # of z_t in a slip, in a step [rad]
 _THERE, _HALVINGS = 1e-7, 40  # of log eps: near enough to where a contact leaves its cell
@@ -37,7 +37,8 @@ _EXACT, _EXACTLY = 1e-12, 1e-11  # of F and of z, of the largest |y|
 _BACK = 0.1  # of a step that went too far, at least
 _LONGEST = 0.3  # step of y, of the lengths of y and q
 _TURNS, _CHORDS = 3, 5  # of Newton's method, and steps with one of its matrices
-_MOST, _SMALL = 1e4, 0.3  # eps of no return, and at which the modes may be those of eps = 0
+_MOST = 1e4  # times the first eps: no return
+_SMALL = 0.3  # eps at which the modes may be those of eps = 0
 _APART = 1e-8  # of the largest velocity: contacts with nothing to do differ by so much
 
 
@@ -62,6 +63,7 @@ class _Path:
         rng = np.random.default_rng(self.p)
         apart = rng.uniform(-_APART, _APART, len(q))
         self.apart = apart * np.max(np.abs(self.w), initial=0.0)
+        self.first = max(1.0, np.max(mu, initial=0.0))  # eps: there are loops below mu
 
     def velocity(self, y, eps):
         """u of (1), scaled; contacts with nothing to do are told apart as long as eps > 0."""
@@ -70,7 +72,7 @@ class _Path:
 
     def begun(self, y):
         """y and the modes at the first eps: Newton's method, where it is nearly a contraction."""
-        self.centre, eps = y, _FIRST
+        self.centre, eps = y, self.first
         law = proximal._Law(self.mu, self.m, True, self.weight)
         for _ in range(20):
             x, before = self.centre, np.inf
@@ -165,7 +167,7 @@ class _Path:
         mode, side, at = mode.copy(), self.side.copy(), np.log(eps)
         last, base, made, halved, on = ("on", -1, 0.0 * y, sign), None, 0, 0, (y, eps)
         room = np.zeros((self.p, 2))
-        while made < pivots and _LEAST < on[1] < _MOST:
+        while made < pivots and _ZERO < on[1] < _MOST * self.first:
             made += 1
             y, at, z, B, solved = self.corrected(y, at, mode, base)
             eps = np.exp(at)
@@ -183,10 +185,13 @@ class _Path:
             else:
                 on = y, eps
                 if eps < _SMALL:
-                    for x in (self.rigid(y, mode, solved), y):
+                    rigid = self.rigid(y, mode, solved)
+                    for x in (*rigid[-1 if eps > _LEAST else 0 :], y):  # near rounding one may do
                         if good(x / self.weight):
                             return x, 0.0, made
                 c = self.tangent(y, eps, B, solved)
+                if eps <= _LEAST and self.endless(y, c):
+                    break
                 dz = ((1.0 - eps) * c - self.A @ c).reshape(self.p, self.m) - eps * self.off(y)
                 sign = self.onward(last, c, z, dz)
                 dy, dz, halved = sign * c, sign * dz, 0
@@ -203,10 +208,12 @@ class _Path:
         return *on, made
 
     def rigid(self, y, mode, solved):
-        """y with eps = 0, if contacts keep their modes."""
+        """y with eps = 0, nearer and nearer, if contacts keep their modes."""
+        found = []
         for _ in range(2 if self.m == 2 else _CHORDS):
             y = y - solved(self.lack(y, 0.0, mode)[0])
-        return y
+            found.append(y)
+        return found
 
     def left(self, base, room, y):
         """The part of the last step after which a contact left its cell, this, and through what."""
@@ -231,6 +238,11 @@ class _Path:
 
     def off(self, y):
         return (y - self.centre).reshape(self.p, self.m)
+
+    def endless(self, y, c):
+        """Whether r - r0 grows as 1 / eps, where it would fall or stay with an answer."""
+        far = y - self.centre
+        return -(c @ far) > 0.5 * (far @ far)
 
     def corrected(self, y, at, mode, base):
         """y and log eps on the curve, z, P', and the solver with J, which is None where that fails.
