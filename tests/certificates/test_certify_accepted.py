@@ -118,6 +118,23 @@ def test_sparse_records_of_a_yielding_wall():
     assert turned["sign"].ok is False
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dt", [0.005, 0.04, 2 / 7, 1.0])
+def test_an_impact_on_what_rests_at_any_spacing_of_records(dt):
+    """The contact lasts before the blow and after it: momentum was given to the way after alone."""
+    stack = carom.System(
+        mass=[1.0, 0.3],
+        force=lambda t, q, v: jnp.array([-9.81, -0.3 * 9.81]),
+        gap=lambda t, q: jnp.array([q[0] - 0.1 - 0.02 * jnp.sin(20 * t), q[1] - q[0] - 0.2]),
+        restitution=0.6,
+    )
+    scheme = carom.EventDriven(rtol=1e-11, atol=1e-13)
+    sol = carom.solve(stack, scheme, [0.5, 0.9], [0.0, 0.0], t1=2.0, dt=dt)
+    assert certify(sol).ok
+    wrong = eqx.tree_at(lambda s: s.v, sol, sol.v * (1.0 + 1e-3 * (sol.t > 1.0))[:, None])
+    assert certify(wrong).ok is not True
+
+
 def test_both_solutions_of_a_problem_without_uniqueness():
     """P13: at rest under a force that only presses, or bouncing since ever."""
     bouncing, b = models.nonunique(bouncing=True), bumps(0.5)

@@ -82,11 +82,14 @@ def _free(system, t, q, v):
     return system.metric(q).solve(system.forces(t, q, v))
 
 
-def _rate(system, held, slow, reach=jnp.inf):
-    """The right hand side of (1); a gap with w above ``slow``, or above ``reach``, is left."""
+def _rate(system, held, slow, reach=jnp.inf, pushes=0):
+    """The right hand side of (1); a gap with w above ``slow``, or above ``reach``, is left.
+
+    With ``pushes``, x ends with the impulses of so many gaps, whose rate is mu.
+    """
 
     def rate(t, x):
-        q, v = jnp.split(x, 2)
+        q, v = jnp.split(x[: len(x) - pushes], 2)
         metric = system.metric(q)
         a = _free(system, t, q, v)
         if held is None and system.joint is None:
@@ -109,16 +112,20 @@ def _rate(system, held, slow, reach=jnp.inf):
             mu = _solved(metric, rows, active, -bent)
             active = active & (pulls | (mu > 0.0))
         mu = jnp.where(active, mu, 0.0)
-        return jnp.concatenate([v, a + metric.lift(metric.whiten(rows).T @ mu)])
+        return jnp.concatenate([v, a + metric.lift(metric.whiten(rows).T @ mu), mu[:pushes]])
 
     return rate
 
 
-def _flow(system, t, x, h, n, held, slow, reach=jnp.inf, method="Bosh3"):
+def _flow(system, t, x, h, n, held, slow):
     """x after h, by n steps."""
     if system.friction is not None:
         return rough.flow(system, t, x, h, n, held)
-    step, rate = h / n, _rate(system, held, slow, reach)
+    return _integrated(_rate(system, held, slow), t, x, h, n, "Bosh3")
+
+
+def _integrated(rate, t, x, h, n, method):
+    step = h / n
 
     def one(k, x):
         return _method(method).step(rate, t + k * step, x, step)[0]
@@ -127,7 +134,9 @@ def _flow(system, t, x, h, n, held, slow, reach=jnp.inf, method="Bosh3"):
 
 
 def flow_beside(system, t, x, h, n, held, later):
-    """(1) between impacts; of the gaps held, those count that are closed and at rest.
+    """(1) between impacts, and the impulses (p,) of gaps on the way.
+
+    Of the gaps held, those count that are closed and at rest.
 
     The last bounces of an accumulation are as slow, and at the top of one w = 0: a gap is at rest
     only if it would fall with less than a part of the speed that the next impulse on it, ``later``
@@ -151,7 +160,9 @@ def flow_beside(system, t, x, h, n, held, later):
     )
     fall = w**2 + 2.0 * jnp.abs(bent) * jnp.maximum(gap, 0.0)
     still = held & (jnp.abs(w) <= slow) & ((later <= 0.0) | (fall <= (_AS_TOLD * told) ** 2))
-    return _flow(system, t, x, h, n, still, slow, near, "Dopri8")
+    p, rate = len(held), _rate(system, still, slow, near, len(held))
+    end = _integrated(rate, t, jnp.concatenate([x, jnp.zeros(p)]), h, n, "Dopri8")
+    return end[:-p], end[-p:]
 
 
 def _flight(system, t, x, h, n):

@@ -3,7 +3,8 @@
 From each record the certificate's own motion leads to the first impact of the table after it; there
 the velocity jumps by M^-1 grad g lam, with the impulse of the table, and the motion goes on to the
 next.  Both sides of each impact become records: gap, law and energy are then judged there, and the
-last flight must lead to the record that follows.
+last flight must lead to the record that follows.  Of the impulse that lasting contact gave between
+two records, each way to an impact takes what it needs, and the last way what is left.
 """
 
 import jax
@@ -88,11 +89,14 @@ def with_impacts(system, table, t, q, v, lam):
     np.add.at(total, interval, pushes)
     rest = lam - total
     rest = np.where(np.abs(rest) <= _NEAR * (np.abs(lam) + np.max(lam, initial=0.0)), 0.0, rest)
-    before, after = _threaded(system, times, pushes, interval, rest > 0.0, t, q, v)
+    before, after, lasting = _threaded(system, times, pushes, interval, rest > 0.0, t, q, v)
+    for k, i in enumerate(interval):
+        lasting[k] = np.clip(lasting[k], 0.0, rest[i])
+        rest[i] -= lasting[k]
     where = np.repeat(interval, 2)
     d, p = q.shape[1], lam.shape[1]
     sides = np.stack([before, after], axis=1).reshape(-1, 2 * d)
-    given = np.stack([np.zeros_like(pushes), pushes], axis=1).reshape(-1, p)
+    given = np.stack([lasting, pushes], axis=1).reshape(-1, p)
     return (
         np.insert(t, where, np.repeat(times, 2)),
         np.insert(q, where, sides[:, :d], axis=0),
@@ -114,7 +118,7 @@ def _grouped(table, t, p):
 
 
 def _threaded(system, times, pushes, interval, resting, t, q, v):
-    """Both sides (k, 2d) of every impact."""
+    """Both sides (k, 2d) of every impact, and the impulses (k, p) of lasting contact before it."""
     k, x = len(times), np.concatenate([q, v], axis=1)
     fresh = np.diff(interval, prepend=-1) != 0
     since = np.where(fresh, t[interval - 1], np.concatenate([[0.0], times[:-1]]))
@@ -127,7 +131,7 @@ def _threaded(system, times, pushes, interval, resting, t, q, v):
         found = np.concatenate(_thread(system, padded, n), axis=1)[:k]
         scale = np.max(np.abs(found), axis=0)
         if n >= _STEPS or (before is not None and np.all(np.abs(found - before) <= _ALIKE * scale)):
-            return np.split(found, 2, axis=1)
+            return np.split(found, [x.shape[1], 2 * x.shape[1]], axis=1)
         n, before = 4 * n, found
 
 
@@ -146,10 +150,10 @@ def _next(pushes, interval):
 def _thread(system, arrays, n):
     def one(x, given):
         t, h, push, fresh, start, resting, later = given
-        left = flow_beside(system, t, jnp.where(fresh, start, x), h, n, resting, later)
+        left, lasting = flow_beside(system, t, jnp.where(fresh, start, x), h, n, resting, later)
         q, v = jnp.split(left, 2)
         metric, rows = system.metric(q), system.normals(t + h, q).rows
         right = jnp.concatenate([q, v + metric.lift(metric.whiten(rows).T @ push)])
-        return right, (left, right)
+        return right, (left, right, lasting)
 
     return jax.lax.scan(one, jnp.asarray(arrays[4][0]), tuple(map(jnp.asarray, arrays)))[1]
