@@ -39,11 +39,6 @@ def main(folder="out", N=900, t1=t1):
     figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
     for ax, k in zip(axes[:2], (len(sol) // 4, len(sol) - 1), strict=True):
         sol.plot(ax, k)
-        ribs = pile.walls.obstacles_at(sol.t[k])[0]
-        for x, _, z in ribs:
-            ax.add_patch(plt.Circle((x, z), radius, color="r", alpha=0.3))
-        ax.add_patch(plt.Circle((0, 0), R, fill=False, color="r"))
-        ax.set(xlim=(-1.05 * R, 1.05 * R), ylim=(-1.05 * R, 1.05 * R))
     axes[2].plot(sol.t, height)
     axes[2].set(xlabel="t [s]", ylabel="mean height [m]")
     Path(folder).mkdir(parents=True, exist_ok=True)

@@ -33,20 +33,14 @@ def main(folder="out", N=1000, t1=t1):
 
     figure, axes = plt.subplots(1, 3, figsize=(11, 5), layout="constrained")
     for ax, record in zip(axes[:2], (len(sol) // 3, -1), strict=True):
-        draw(sol, ax, record)
+        sol.plot(ax, record)
+        ax.set(xlim=(-0.15, 0.15), ylim=(-0.3, 0.45))
     axes[2].plot(sol.t, out)
     axes[2].set(xlabel="t [s]", ylabel="part that is out", ylim=(0, 1))
     Path(folder).mkdir(parents=True, exist_ok=True)
     figure.savefig(Path(folder) / "spheres_hopper.png", dpi=80)
     plt.close(figure)
     return sol
-
-
-def draw(sol, ax, record):
-    """The spheres, and the funnel in section."""
-    sol.plot(ax, record)
-    ax.plot([0.05, 0.12, 0.12], [0.0, 0.07, 0.5], "r", [-0.05, -0.12, -0.12], [0.0, 0.07, 0.5], "r")
-    ax.set(xlim=(-0.15, 0.15), ylim=(-0.3, 0.45))
 
 
 if __name__ == "__main__":

@@ -400,7 +400,7 @@ def _called(file, function, parameters, more):
     """``function(**parameters)``, the names and kinds of the parameters checked first."""
     signature = inspect.signature(function).parameters
     names = [n for n, p in signature.items() if p.kind is not p.VAR_KEYWORD]
-    file.known(parameters, [*names, *more], "parameters.")
+    file.known(parameters, list(dict.fromkeys([*names, *more])), "parameters.")
     for name, value in parameters.items():
         each = name in scattered.PER_SPHERE or name not in signature
         default = None if each else signature[name].default

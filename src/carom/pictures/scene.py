@@ -8,7 +8,7 @@ import numpy as np
 from carom.worlds.spheres.given import at_time
 from carom.worlds.spheres.walls import Box
 
-_SIDES = 48  # of a circle
+_SIDES = 96  # of a circle
 _MARGIN = 0.03  # of the room, around it
 _RULES = 8  # straight lines along a cylinder
 

@@ -64,7 +64,10 @@ def _walls(axes, walls, t, room, seen):
     """Lines, behind the spheres, and obstacles as grey disks."""
     from matplotlib.collections import EllipseCollection, LineCollection
 
-    lines = wall_lines(*walls.at(t), *room)[:, :, seen]
+    lines = wall_lines(*walls.at(t), *room)
+    near = 1e-6 * np.max(room[1] - room[0])
+    cut = [np.all(np.abs(lines[:, :, k] - side[k]) < near, axis=1) for side in room for k in seen]
+    lines = lines[~np.any(cut, axis=0)][:, :, seen]  # where the picture ends, a wall does not
     axes.add_collection(LineCollection(list(lines), colors="0.35", linewidths=1.4, zorder=0.5))
     x, r = walls.obstacles_at(t)
     if len(r):
