@@ -71,4 +71,6 @@ CONTACT = (  # after contact: the contacts that pushed in the step that ends at 
     Field("friction", ("direction",), "kg m/s", "tangential impulse; the first receives -friction"),
     Field("friction_force", ("direction",), "N", "friction over the length of the step"),
     Field("gamma", (), "kg m/s", "what glue remembers after the step, <= 0"),
+    Field("couple", ("turn",), "kg m^2/s", "of rolling and twisting; the first has -couple"),
+    Field("torque", ("turn",), "N m", "couple over the length of the step"),
 )

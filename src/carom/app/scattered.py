@@ -6,7 +6,8 @@
     mass = {density = 2500.0}                      of balls [kg/m^3], of discs [kg/m^2]
     velocity = {thermal = 0.3, seed = 2}           normal, each way; their mean is 0
     material = {shares = [["steel", 0.7], ["glass", 0.3]]}
-    friction = {steel.glass = 0.3, others = 0.5}   by pairs of materials; restitution likewise
+    friction = {steel.glass = 0.3, others = 0.5}   by pairs of materials, as restitution,
+                                                   rolling and twisting
 
 and in [[walls]], for where the wall is (point, center, corner, position, low and high):
 
@@ -33,7 +34,7 @@ def of_materials(file, name: str, parameters: dict) -> tuple[dict, dict]:
         found["glue"] = others.pop("glue")
     if "material" in others:
         found["material"] = _materials(file, name, others)
-    for key in ("restitution", "friction"):
+    for key in ("restitution", "friction", "rolling", "twisting"):
         if isinstance(others.get(key), dict):
             found[key] = _by_pairs(file, f"parameters.{key}", others.pop(key))
     return found, others

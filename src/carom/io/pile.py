@@ -35,6 +35,8 @@ def save_pile(group, pile: Spheres) -> None:
     if pile.spins:
         group.attrs["friction"] = _kept(pile.friction)
         group["spin"], group["inertia"] = pile.spin, pile.inertia
+    if pile.rolls:
+        group.attrs["rolling"], group.attrs["twisting"] = _kept(pile.rolling), _kept(pile.twisting)
     if pile.glue:
         group.attrs["glue"] = True
     if pile.material is not None:
@@ -74,6 +76,9 @@ def load_pile(group, path) -> Spheres:
     if "spin" in group:
         given |= {n: group[n][:] for n in ("spin", "inertia")}
         given["friction"] = _found(group.attrs["friction"])
+    for name in ("rolling", "twisting"):
+        if name in group.attrs:
+            given[name] = _found(group.attrs[name])
     if "material" in group:
         names = json.loads(group.attrs["materials"])
         given["material"] = [names[k] for k in group["material"][:]]

@@ -27,6 +27,7 @@ from carom.worlds.spheres.solution import (
     SpheresEnd,
     SpheresSolution,
     SphereStats,
+    couples,
     still,
 )
 
@@ -270,6 +271,8 @@ class RecordedSpheres(SpheresSolution):
                 friction = rows["friction"].copy()
             if "gamma" in rows.dtype.names:
                 gamma = rows["gamma"].copy()
+            rolls = "couple" in rows.dtype.names
+            couple = couples(rows["couple"] if rolls else np.zeros((len(i), 0)), d)
             tables.append(
                 ContactTable(
                     pairs=pairs,
@@ -281,6 +284,8 @@ class RecordedSpheres(SpheresSolution):
                     friction=friction[:, :d],
                     friction_force=friction[:, :d] / self.dt,
                     gamma=gamma,
+                    couple=couple,
+                    torque=couple / self.dt if rolls else couple,
                 )
             )
         return tables

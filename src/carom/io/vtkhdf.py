@@ -72,6 +72,7 @@ _FRAME = np.dtype(
 )
 _CONTACT = np.dtype([("pair", "<i4", (2,)), ("impulse", "<f8"), ("normal", "<f8", (3,))])
 _SLIDING = np.dtype([*_CONTACT.descr, ("friction", "<f8", (3,))])
+_ROLLING = np.dtype([*_SLIDING.descr, ("couple", "<f8", (3,))])
 _GLUED = np.dtype([*_CONTACT.descr, ("gamma", "<f8")])
 _TOUCHING = 10  # contacts between spheres, per sphere, at most; no packing has 7.5 [1]
 # [1] G. Kuperberg, O. Schramm, Average kissing numbers for non-congruent sphere packings,
@@ -243,6 +244,7 @@ class _Layout:
         together = max(1, min(records, _CHUNK_BYTES // (24 * self.N)))  # records of a chunk
         rows, chunk = records * self.N, together * self.N
         self.contact = _GLUED if pile.glue else _SLIDING if pile.spins else _CONTACT
+        self.contact = _ROLLING if pile.rolls else self.contact
         self.columns = [
             *(
                 Column(name, _FLOAT, inner, chunk, rows)
@@ -322,8 +324,11 @@ def _contact_rows(table: ContactTable, kind: np.dtype) -> np.ndarray:
     rows = np.zeros(len(table), kind)
     rows["pair"], rows["impulse"] = table.pairs, table.impulse
     rows["normal"] = _wide(table.normal)
-    if kind == _SLIDING:
+    if kind in (_SLIDING, _ROLLING):
         rows["friction"] = _wide(table.friction)
+    if kind == _ROLLING:
+        flat = table.couple.ndim == 1  # about z
+        rows["couple"] = np.pad(table.couple[:, None], ((0, 0), (2, 0))) if flat else table.couple
     if kind == _GLUED:
         rows["gamma"] = table.gamma
     return rows

@@ -25,6 +25,10 @@ projection.py.  The residual is what (5) lacks, a velocity,
 against what projection.py, (4), allows, the change of a body's velocity being the larger of |Dv|
 and r |Dw|.
 
+With rolling and twisting resistance (rolling.py) lam has the couple besides, (p, 7), and so have b
+and w with the relative angular velocity; mu is then ``law`` (p, 4), mu, two lengths and R.  Which
+of the two it is, is known when this is compiled: without resistance nothing is computed for it.
+
 The law is no projection, and sweeps need not end.  Momentum that grows keeps sweeps
 in circles, which the restart sum of projection.py does not see (it was never positive in two
 thousand sweeps that ran in circles): it starts again after every window of sweeps.  What runs in
@@ -36,6 +40,7 @@ worlds/spheres/wedged.py goes on.
 import numpy as np
 from numba import njit, prange
 
+from carom.kernels.numba import rolling
 from carom.kernels.numba.projection import (
     _ELSEWHERE,
     _FUSED,
@@ -117,7 +122,7 @@ def _pushed(k, i, j, normal, arm, inverse, n, x, y, z, u):
 
 @njit(cache=True, fastmath=_FUSED)
 def _sweep_slab(
-    begin, end, i_of, j_of, normal, arm, b, mu, inverse, step, beta, allowed, u, lam, before
+    begin, end, i_of, j_of, normal, arm, b, law, inverse, step, beta, allowed, u, lam, before
 ):
     """A sweep over contacts begin to end; the restart sum, and how many were over."""
     uphill, over = 0.0, 0
@@ -130,7 +135,7 @@ def _sweep_slab(
         yx = ox + beta * (ox - before[k, 1])
         yy = oy + beta * (oy - before[k, 2])
         yz = oz + beta * (oz - before[k, 3])
-        n, x, y, z = _solved(yn, yx, yy, yz, w, step[k, 0], step[k, 1], mu[k])
+        n, x, y, z = _solved(yn, yx, yy, yz, w, step[k, 0], step[k, 1], law[k])
         before[k, 0], before[k, 1], before[k, 2], before[k, 3] = on, ox, oy, oz
         lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3] = n, x, y, z
         cn, cx, cy, cz = n - yn, x - yx, y - yy, z - yz
@@ -142,6 +147,46 @@ def _sweep_slab(
     return uphill, over
 
 
+@njit(cache=True, fastmath=_FUSED)
+def _rolling_slab(
+    begin, end, i_of, j_of, normal, arm, b, law, inverse, step, beta, allowed, u, lam, before
+):
+    """The same with couples."""
+    uphill, over = 0.0, 0
+    y, new, change, a = np.empty(7), np.empty(7), np.empty(7), np.empty(7)
+    for k in range(begin, end):
+        i, j, n = i_of[k], j_of[k], normal[k]
+        w, o = _relative(k, i, j, normal, arm, b, u), rolling.turning(k, i, j, b, u)
+        for d in range(7):
+            y[d] = lam[k, d] + beta * (lam[k, d] - before[k, d])
+            a[d] = 1.0 / step[k, (d + 2) // 3]
+        c = arm[k, 0] * inverse[i, 1] - arm[k, 1] * inverse[j, 1]
+        rolling.solved(y, w, o, n, step[k], c, law[k], new)
+        for d in range(7):
+            change[d] = new[d] - y[d]
+            uphill -= change[d] * (new[d] - lam[k, d]) * a[d]
+            before[k, d], lam[k, d] = lam[k, d], new[d]
+        pushed, slid, rolled = abs(a[0] * change[0]), 0.0, 0.0
+        for d in range(3):
+            slid += (a[1] * change[1 + d]) ** 2
+            rolled += (law[k, 3] * a[4] * change[4 + d]) ** 2
+        over += max(pushed * pushed, slid, rolled) > allowed[k] * allowed[k]
+        _pushed(k, i, j, normal, arm, inverse, change[0], change[1], change[2], change[3], u)
+        rolling.turned(i, j, inverse, change[4], change[5], change[6], u)
+    return uphill, over
+
+
+@njit(cache=True)
+def _slab(
+    begin, end, i_of, j_of, normal, arm, b, law, inverse, step, beta, allowed, u, lam, before
+):
+    """Either."""
+    given = i_of, j_of, normal, arm, b, law, inverse, step, beta, allowed, u, lam, before
+    if law.ndim == 1:
+        return _sweep_slab(begin, end, *given)
+    return _rolling_slab(begin, end, *given)
+
+
 @njit(parallel=True, cache=True)
 def sweep(
     start,
@@ -150,7 +195,7 @@ def sweep(
     normal,
     arm,
     b,
-    mu,
+    law,
     inverse,
     step,
     beta,
@@ -175,7 +220,7 @@ def sweep(
     for parity in range(3):
         for half in prange(_together(slabs, parity)):
             s = 2 * half + parity if parity < 2 else slabs - 1
-            uphill[s], over[s] = _sweep_slab(
+            uphill[s], over[s] = _slab(
                 start[s],
                 start[s + 1],
                 i_of,
@@ -183,7 +228,7 @@ def sweep(
                 normal,
                 arm,
                 b,
-                mu,
+                law,
                 inverse,
                 step,
                 beta,
@@ -210,13 +255,18 @@ def push(start, i_of, j_of, normal, arm, inverse, lam, u):
                 n, x, y, z = lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3]
                 if n != 0.0 or x != 0.0 or y != 0.0 or z != 0.0:
                     _pushed(k, i_of[k], j_of[k], normal, arm, inverse, n, x, y, z, u)
+                if lam.shape[1] > 4:
+                    C = lam[k, 4], lam[k, 5], lam[k, 6]
+                    rolling.turned(i_of[k], j_of[k], inverse, *C, u)
 
 
 @njit(parallel=True, cache=True)
 def relative_velocity(i_of, j_of, normal, arm, rate, u, w):
-    """(2) with b = ``rate``, into w (p, 4)."""
+    """(2) with b = ``rate``, into w (p, 4), or (p, 7) with rolling.py, (1)."""
     for k in prange(i_of.shape[0]):
         w[k, 0], w[k, 1], w[k, 2], w[k, 3] = _relative(k, i_of[k], j_of[k], normal, arm, rate, u)
+        if w.shape[1] > 4:
+            w[k, 4], w[k, 5], w[k, 6] = rolling.turning(k, i_of[k], j_of[k], rate, u)
 
 
 @njit(cache=True, fastmath=_FUSED)
@@ -233,9 +283,14 @@ def law_residual(w, lam, step_n, step_t, mu):
 
 
 @njit(cache=True)
-def _row_residual(k, i_of, j_of, normal, arm, b, mu, step, u, lam):
+def _row_residual(k, i_of, j_of, normal, arm, b, law, step, u, lam):
     w = _relative(k, i_of[k], j_of[k], normal, arm, b, u)
-    return law_residual(w, lam[k], step[k, 0], step[k, 1], mu[k])
+    if law.ndim == 1:
+        return law_residual(w, lam[k], step[k, 0], step[k, 1], law[k])
+    R = law_residual(w, lam[k], step[k, 0], step[k, 1], law[k, 0])
+    o = rolling.turning(k, i_of[k], j_of[k], b, u)
+    rolled = rolling.law_residual(o, lam[k], normal[k], step[k, 2], law[k])
+    return R if rolled < R or R != R else rolled
 
 
 @njit(parallel=True, cache=True)
@@ -265,19 +320,21 @@ def allow(i_of, j_of, arm, b, free, u, most, relative, allowed):
         for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
             i, j = i_of[k], j_of[k]
             given = abs(b[k, 0]) + abs(b[k, 1]) + abs(b[k, 2]) + abs(b[k, 3])
+            if b.shape[1] > 4:
+                given += reach[i] * (abs(b[k, 4]) + abs(b[k, 5]) + abs(b[k, 6]))
             rounding = _ROUNDING * (size[i] + size[j] + given)
             allowed[k] = min(most, relative * max(change[i], change[j], least)) + rounding
 
 
 @njit(parallel=True, cache=True)
-def residual(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
+def residual(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
     """max_k R_k / tol_k; nan if anything is."""
     rows = i_of.shape[0]
     pieces = (rows + _PIECE - 1) // _PIECE
     most = np.zeros(max(pieces, 1))
     for piece in prange(pieces):
         for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
-            R = _row_residual(k, i_of, j_of, normal, arm, b, mu, step, u, lam)
+            R = _row_residual(k, i_of, j_of, normal, arm, b, law, step, u, lam)
             R = R / allowed[k] if R > 0.0 else R  # 0 / 0 is none
             if not most[piece] >= R:
                 most[piece] = R
@@ -287,28 +344,28 @@ def residual(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
 
 
 @njit(cache=True)
-def lacking(start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative):
+def lacking(start, i_of, j_of, normal, arm, b, law, inverse, free, lam, most, relative):
     """(p,) R_k / tol_k of lam, with u by (3)."""
     u, rows = free.copy(), i_of.shape[0]
     push(start, i_of, j_of, normal, arm, inverse, lam, u)
     allowed, found = np.empty(rows), np.empty(rows)
     allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
-    step = steps_of(i_of, j_of, arm, inverse)
+    step = steps_of(i_of, j_of, arm, inverse, law)
     for k in range(rows):
-        R = _row_residual(k, i_of, j_of, normal, arm, b, mu, step, u, lam)
+        R = _row_residual(k, i_of, j_of, normal, arm, b, law, step, u, lam)
         found[k] = R / allowed[k] if R > 0.0 else R  # 0 / 0 is none
     return found
 
 
 @njit(parallel=True, cache=True)
-def within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
+def within(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
     """Whether every R_k <= _SHARE tol_k; each piece of rows stops at the first that is not."""
     rows = i_of.shape[0]
     pieces = (rows + _PIECE - 1) // _PIECE
     over = np.zeros(max(pieces, 1), np.int64)
     for piece in prange(pieces):
         for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
-            R = _row_residual(k, i_of, j_of, normal, arm, b, mu, step, u, lam)
+            R = _row_residual(k, i_of, j_of, normal, arm, b, law, step, u, lam)
             if not (_SHARE * allowed[k] >= R):
                 over[piece] = 1
                 break
@@ -316,7 +373,31 @@ def within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
 
 
 @njit(cache=True, fastmath=_FUSED)
-def finish(i_of, j_of, normal, arm, b, mu, inverse, step, u, lam, allowed, changes):
+def _alone(k, i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
+    """Solve contact k if it lacks; whether it did."""
+    i, j = i_of[k], j_of[k]
+    w = _relative(k, i, j, normal, arm, b, u)
+    if law.ndim == 1:
+        if law_residual(w, lam[k], step[k, 0], step[k, 1], law[k]) <= _SHARE * allowed[k]:
+            return False
+        on, ox, oy, oz = lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3]
+        n, x, y, z = _solved(on, ox, oy, oz, w, step[k, 0], step[k, 1], law[k])
+        lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3] = n, x, y, z
+        _pushed(k, i, j, normal, arm, inverse, n - on, x - ox, y - oy, z - oz, u)
+        return True
+    if _row_residual(k, i_of, j_of, normal, arm, b, law, step, u, lam) <= _SHARE * allowed[k]:
+        return False
+    old, o = lam[k].copy(), rolling.turning(k, i, j, b, u)
+    c = arm[k, 0] * inverse[i, 1] - arm[k, 1] * inverse[j, 1]
+    rolling.solved(old, w, o, normal[k], step[k], c, law[k], lam[k])
+    D = lam[k] - old
+    _pushed(k, i, j, normal, arm, inverse, D[0], D[1], D[2], D[3], u)
+    rolling.turned(i, j, inverse, D[4], D[5], D[6], u)
+    return True
+
+
+@njit(cache=True, fastmath=_FUSED)
+def finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed, changes):
     """Solve the contacts over the tolerance, and those which that brings over it, one by one.
 
     Returns how many changes were made; it gives up after ``changes``.
@@ -325,7 +406,7 @@ def finish(i_of, j_of, normal, arm, b, mu, inverse, step, u, lam, allowed, chang
     start, rows = _rows_of(i_of, j_of, inverse[:, 0])
     listed, now, following = np.zeros(count, np.bool_), np.empty(count, np.int32), 0
     for k in range(count):
-        R = _row_residual(k, i_of, j_of, normal, arm, b, mu, step, u, lam)
+        R = _row_residual(k, i_of, j_of, normal, arm, b, law, step, u, lam)
         if not (_SHARE * allowed[k] >= R):
             now[following], listed[k] = k, True
             following += 1
@@ -335,20 +416,14 @@ def finish(i_of, j_of, normal, arm, b, mu, inverse, step, u, lam, allowed, chang
         for place in range(waiting):
             k = now[place]
             listed[k] = False
-            i, j = i_of[k], j_of[k]
-            w = _relative(k, i, j, normal, arm, b, u)
-            if law_residual(w, lam[k], step[k, 0], step[k, 1], mu[k]) <= _SHARE * allowed[k]:
+            if not _alone(k, i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
                 continue
-            on, ox, oy, oz = lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3]
-            n, x, y, z = _solved(on, ox, oy, oz, w, step[k, 0], step[k, 1], mu[k])
-            lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3] = n, x, y, z
             made += 1
-            _pushed(k, i, j, normal, arm, inverse, n - on, x - ox, y - oy, z - oz, u)
-            for body in (i, j):
+            for body in (i_of[k], j_of[k]):
                 for m in rows[start[body] : start[body + 1]]:
                     if listed[m]:
                         continue
-                    R = _row_residual(m, i_of, j_of, normal, arm, b, mu, step, u, lam)
+                    R = _row_residual(m, i_of, j_of, normal, arm, b, law, step, u, lam)
                     if not (_SHARE * allowed[m] >= R):
                         after[following], listed[m] = m, True
                         following += 1
@@ -357,14 +432,16 @@ def finish(i_of, j_of, normal, arm, b, mu, inverse, step, u, lam, allowed, chang
 
 
 @njit(cache=True)
-def steps_of(i_of, j_of, arm, inverse):
-    """(p, 2) 1 / a_n and 1 / a_t."""
-    step = np.empty((i_of.shape[0], 2))
+def steps_of(i_of, j_of, arm, inverse, law):
+    """(p, 2) 1 / a_n and 1 / a_t; with couples (p, 3), and 1 / a_r."""
+    step = np.empty((i_of.shape[0], 1 + law.ndim))
     for k in range(i_of.shape[0]):
         i, j = i_of[k], j_of[k]
         a = inverse[i, 0] + inverse[j, 0]
         step[k, 0] = 1.0 / a
         step[k, 1] = 1.0 / (a + arm[k, 0] ** 2 * inverse[i, 1] + arm[k, 1] ** 2 * inverse[j, 1])
+        if law.ndim == 2:
+            step[k, 2] = 1.0 / (inverse[i, 1] + inverse[j, 1])
     return step
 
 
@@ -376,7 +453,7 @@ def _swept(
     normal,
     arm,
     b,
-    mu,
+    law,
     inverse,
     free,
     lam,
@@ -386,7 +463,7 @@ def _swept(
 ):
     """Sweeps by (5) from ``lam``, which is overwritten; how many there were."""
     rows = i_of.shape[0]
-    step, allowed = steps_of(i_of, j_of, arm, inverse), np.empty(rows)
+    step, allowed = steps_of(i_of, j_of, arm, inverse, law), np.empty(rows)
     taken, damped = step, step / (1.0 + _DAMPING)
     u, u_before, before = free.copy(), free.copy(), lam.copy()
     push(start, i_of, j_of, normal, arm, inverse, lam, u)
@@ -394,9 +471,9 @@ def _swept(
     look, later, seen, cold = _WINDOW, _PATIENCE, np.inf, False
     allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
     while done < limit:
-        if within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
+        if within(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
             allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
-            if within(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed):
+            if within(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
                 break
         uphill, over = sweep(
             start,
@@ -405,7 +482,7 @@ def _swept(
             normal,
             arm,
             b,
-            mu,
+            law,
             inverse,
             taken,
             beta,
@@ -421,7 +498,7 @@ def _swept(
         if done <= _RENEW or done % _RENEW == 0:
             allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
         if over <= few:
-            made = finish(i_of, j_of, normal, arm, b, mu, inverse, step, u, lam, allowed, rows)
+            made = finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed, rows)
             done, few = done + (made + rows - 1) // rows, 0.25 * few
             tried = done
         elif done >= tried + _LOCALLY:
@@ -437,7 +514,7 @@ def _swept(
             theta, beta = 1.0, 0.0
         if done >= later:
             later += _PATIENCE
-            now = residual(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed)
+            now = residual(i_of, j_of, normal, arm, b, law, step, u, lam, allowed)
             if now > _STALL * seen and not cold:  # lam = 0 is a better guess than this one
                 lam[:] = 0.0
                 before[:] = 0.0
@@ -449,24 +526,24 @@ def _swept(
 
 
 @njit(cache=True)
-def measured(start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative):
+def measured(start, i_of, j_of, normal, arm, b, law, inverse, free, lam, most, relative):
     """u of lam by (3), anew, so that no rounding of sweeps is left in it, and its residual."""
     u, allowed = free.copy(), np.empty(i_of.shape[0])
     push(start, i_of, j_of, normal, arm, inverse, lam, u)
     allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
-    step = steps_of(i_of, j_of, arm, inverse)
-    return u, residual(i_of, j_of, normal, arm, b, mu, step, u, lam, allowed)
+    step = steps_of(i_of, j_of, arm, inverse, law)
+    return u, residual(i_of, j_of, normal, arm, b, law, step, u, lam, allowed)
 
 
 @njit(cache=True)
 def accelerated_gauss_seidel(
-    start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative, iterations
+    start, i_of, j_of, normal, arm, b, law, inverse, free, lam, most, relative, iterations
 ):
     """Solve (4) from the guess ``lam`` (p, 4), which is overwritten, where sweeps end.
 
     Returns u, the measured residual (6) in terms of what is allowed, and the number of sweeps.
     """
-    problem = start, i_of, j_of, normal, arm, b, mu, inverse, free, lam, most, relative
+    problem = start, i_of, j_of, normal, arm, b, law, inverse, free, lam, most, relative
     done = _swept(*problem, min(_SWEEPS, iterations))
     u, left = measured(*problem)
     return u, left, done

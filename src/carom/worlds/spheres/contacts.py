@@ -43,7 +43,7 @@ class Contacts:
     measure_rate: Any = field(repr=False)  # gives (p,) d gap / dt at fixed positions [m/s]
     memory: Any = field(repr=False)  # the list they are of, and the guess (memory.py)
     gamma: np.ndarray | None = None  # (p,) what glue remembers, <= 0, where there is any
-    sliding: Sliding | None = None  # where there is friction; m is then 4, else 1 (sliding.py)
+    sliding: Sliding | None = None  # where there is friction; m is then 4 or 7, else 1 (sliding.py)
     remembered: bool = False  # whether ``memory`` has the multipliers of this step
     _rate: Any = None
 
@@ -53,8 +53,7 @@ class Contacts:
         if self._rate is None:
             self._rate = self.measure_rate(self)[:, None]
             if self.sliding is not None:
-                surface = self.sliding.measure_surface(self)
-                self._rate = np.concatenate([self._rate, surface], axis=1)
+                self._rate = self.sliding.rate(self, self._rate)
         return self._rate
 
     @property
@@ -69,7 +68,7 @@ class Contacts:
 
     def _law(self, before):
         e = self.restitution(before)
-        return Restitution(e) if self.sliding is None else Coulomb(e, self.sliding.mu)
+        return Restitution(e) if self.sliding is None else self.sliding.law(e)
 
     def closed(self, metric=None, moved=None) -> np.ndarray:
         """(p,) where the law acts on velocities; what rounding is, radii tell."""

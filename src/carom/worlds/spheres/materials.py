@@ -3,8 +3,9 @@
 With a and b the materials of the two bodies of contact k, and w_k the normal velocity before it,
 
     mu_k = mu(a, b),        e_k = e(a, b)   or   e(a, b)(max(-w_k, 0))                        (1)
+    l_k = rolling(a, b) R,  or twisting(a, b) R,     1/R = 1/r_i + 1/r_j, with a wall 1/r_i     (2)
 
-both symmetric in a and b.  Where one number is for all of them nothing is looked up.
+all symmetric in a and b.  Where one number is for all of them nothing is looked up.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from carom.worlds.spheres.given import numbers
 _SPEEDS = np.array([0.0, 1e-3, 1e-2, 0.1, 1.0])  # at which a function of them is tried at once
 _NUMBER = {"restitution": "a number in [0, 1]", "friction": "a number mu >= 0"}
 _KIND = {"restitution": errors.RestitutionError, "friction": errors.FrictionError}
+for _name in ("rolling", "twisting"):  # resistance
+    _NUMBER[_name], _KIND[_name] = "a number >= 0, a part of the radius", errors.FrictionError
 
 
 def coefficient(name: str, given: Any) -> Any:
@@ -168,7 +171,7 @@ def lookup(given: Any, a: str | None, b: str | None) -> Any:
 
 def check_pairs(pile) -> None:
     """Refuse tables in which a pair that may meet is missing."""
-    for name in ("restitution", "friction"):
+    for name in _NUMBER:
         given = getattr(pile, name)
         if not isinstance(given, dict) or None in given:
             continue
@@ -233,7 +236,8 @@ class Materials:
         self.codes: Any = None  # of bodies (B,) and of walls (W,), where there is a table
         self._mu, self._e = pile.friction, pile.restitution
         self._functions = tuple(dict.fromkeys(f for f in values(self._e) if callable(f)))
-        if not isinstance(self._mu, dict) and not isinstance(self._e, dict):
+        self._resists = pile.rolling, pile.twisting
+        if not any(isinstance(x, dict) for x in pile.coefficients):
             return
         t, walls = pile.start, pile.walls
         bodies = [None] * len(pile) if pile.material is None else list(pile.material)
@@ -245,6 +249,9 @@ class Materials:
         self.codes = tuple(np.array([code[a] for a in x], np.intp) for x in (bodies, pieces))
         if isinstance(self._mu, dict):
             self._mu = _square(self._mu, names)
+        self._resists = tuple(
+            _square(x, names) if isinstance(x, dict) else x for x in self._resists
+        )
         if isinstance(self._e, dict):
             number = {key: self._number(e) for key, e in self._e.items()}
             self._which = _square(number, names)
@@ -253,6 +260,13 @@ class Materials:
     def friction(self, i, j, wall) -> Any:
         """mu, a number or (p,); ``wall`` (p,) is -1 - w for wall w, else 0 or more."""
         return self._mu if isinstance(self._mu, float) else self._mu[self._pairs(i, j, wall)]
+
+    def resistance(self, i, j, wall, arm) -> np.ndarray:
+        """(p, 3) [m] (2): the lengths of rolling and of twisting, and R, of arms (p, 2)."""
+        pairs = None if self.codes is None else self._pairs(i, j, wall)
+        R = effective_radius(arm)
+        parts = [R * (x if isinstance(x, float) else x[pairs]) for x in self._resists]
+        return np.column_stack([*parts, R])
 
     def restitution(self, i, j, wall) -> Any:
         """e, a number, (p,), or a function of normal velocities."""
@@ -275,6 +289,12 @@ class Materials:
         pair, b = wall >= 0, np.zeros(len(i), np.intp)
         b[pair], b[~pair] = of_body[j[pair]], of_wall[-1 - wall[~pair]]
         return of_body[i], b
+
+
+def effective_radius(arm) -> np.ndarray:
+    """(p,) [m] of arms (p, 2): 1/R = 1/r_i + 1/r_j; with a wall, whose arm is 0, r."""
+    total, product = arm.sum(axis=1), arm.prod(axis=1)
+    return np.where(product > 0.0, product / total, total)
 
 
 def _square(table, names) -> np.ndarray:

@@ -38,7 +38,10 @@ class Glue:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """P pairs in the list, W walls; the guesses are (..., 4) where spheres spin."""
+    """P pairs in the list, W walls; the guesses are (..., 4) where spheres spin.
+
+    With rolling resistance (..., 7).
+    """
 
     pairs: PairList
     pair: np.ndarray  # (P,) multipliers of the step before [kg m/s]
@@ -75,7 +78,7 @@ class Memory:
         return replace(made, rebuilds=other.rebuilds)
 
     def guess(self, i, source) -> np.ndarray:
-        """(p,) or (p, 4) of rows: of body i with wall -1 - source, or of a place in the list."""
+        """(p,) or (p, m) of rows: of body i with wall -1 - source, or of a place in the list."""
         pair, found = source >= 0, np.zeros((len(source), *self.pair.shape[1:]))
         found[pair] = self.pair[source[pair]]
         found[~pair] = self.wall[i[~pair], -1 - source[~pair]]
@@ -86,7 +89,7 @@ class Memory:
         pair, walls = np.zeros_like(self.pair), np.zeros_like(self.wall)
         of_pair = source >= 0
         if lam.ndim < self.pair.ndim:  # of normals alone
-            lam = np.pad(lam[:, None], ((0, 0), (0, 3)))
+            lam = np.pad(lam[:, None], ((0, 0), (0, self.pair.shape[1] - 1)))
         pair[source[of_pair]] = lam[of_pair]
         walls[i[~of_pair], -1 - source[~of_pair]] = lam[~of_pair]
         return replace(self, pair=pair, wall=walls)

@@ -24,7 +24,7 @@ class Spheres:
 
     With friction contacts also hold, by Coulomb's law at the points of contact, and spheres spin:
 
-        I_i dw_i = sum of r_i n_i x contact impulses
+        I_i dw_i = sum of r_i n_i x contact impulses, and couples that resist rolling and twisting
 
     Parameters
     ----------
@@ -50,6 +50,12 @@ class Spheres:
     friction
         mu >= 0, for all contacts, or a table by pairs of materials.  Moreau and Maury move spheres
         with friction.
+    rolling
+        Resistance to rolling, >= 0: the largest couple of a contact, over its normal force, in
+        effective radii R, 1/R = 1/r_i + 1/r_j, with a wall R = r_i.  A ball rests on slopes of up
+        to this tangent.  A number, or a table by pairs of materials.  It needs friction.
+    twisting
+        Likewise against spinning about the normal; balls alone.
     material
         A name, or one for each sphere; walls have their own.  None: none.
     glue
@@ -96,6 +102,8 @@ class Spheres:
         periodic: Any = None,
         *,
         friction: Any = 0.0,
+        rolling: Any = 0.0,
+        twisting: Any = 0.0,
         material: Any = None,
         glue: bool = False,
         spin: Any = None,
@@ -120,7 +128,10 @@ class Spheres:
         self.force, self.material = force, materials.labels(material, N)
         self.restitution = materials.coefficient("restitution", restitution)
         self.friction = materials.coefficient("friction", friction)
+        self.rolling = materials.coefficient("rolling", rolling)
+        self.twisting = _twisting(materials.coefficient("twisting", twisting), d)
         materials.check_pairs(self)
+        _check_resistance(self)
         self.spins = self.rubs or spin is not None  # whether the state has a spin
         self.glue = _glue(glue, self)
         self.spin = _finite("spin", _spin(spin, N, d))  # (N, 3) or (N,) [rad/s]
@@ -137,13 +148,18 @@ class Spheres:
 
     @property
     def coefficients(self) -> tuple:
-        """Restitution and friction, as they are given."""
-        return self.restitution, self.friction
+        """Restitution, friction and resistance, as they are given."""
+        return self.restitution, self.friction, self.rolling, self.twisting
 
     @property
     def rubs(self) -> bool:
         """Whether a contact may have friction."""
         return materials.most(self.friction) > 0.0
+
+    @property
+    def rolls(self) -> bool:
+        """Whether a contact may resist rolling or twisting."""
+        return max(materials.most(self.rolling), materials.most(self.twisting)) > 0.0
 
     @property
     def bounces(self) -> bool:
@@ -229,6 +245,8 @@ class Spheres:
     def __repr__(self) -> str:
         mu = f", mu={materials.text(self.friction)}" if self.spins else ""
         e, glue = materials.text(self.restitution), ", glue" * self.glue
+        for name in ("rolling", "twisting") if self.rolls else ():
+            mu += f", {name}={materials.text(getattr(self, name))}"
         return f"Spheres(N={len(self)}, dimension={self.dimension}, e={e}{mu}{glue})"
 
     def _repr_html_(self) -> str:
@@ -239,6 +257,8 @@ class Spheres:
             "gravity": (number_text(self.gravity), "m/s^2"),
             "restitution": (materials.text(self.restitution), ""),
             "friction": (materials.text(self.friction), ""),
+            "rolling": (materials.text(self.rolling), "radii"),
+            "twisting": (materials.text(self.twisting), "radii"),
             "walls": (", ".join(type(w).__name__ for w in walls) or "none", ""),
             "periodic": (", ".join(f"{p:.4g}" if p else "no" for p in self.period), "m"),
         }
@@ -276,6 +296,8 @@ class Spheres:
             "gravity": self.gravity,
             "restitution": self.restitution,
             "friction": self.friction,
+            "rolling": self.rolling,
+            "twisting": self.twisting,
             "material": self.material,
             "glue": self.glue,
             "spin": self.spin if self.spins else None,
@@ -344,6 +366,26 @@ def _glue(value, pile):
             "glue and friction together have no law here: leave one of them, and spin, out"
         )
     return bool(value)
+
+
+def _twisting(value, d):
+    if d == 2 and materials.most(value) > 0.0:
+        raise errors.FrictionError(
+            f"twisting is {materials.text(value)} in two dimensions, where disks cannot spin about "
+            "the normal of a contact: leave it out; rolling is what resists their turning"
+        )
+    return value
+
+
+def _check_resistance(pile):
+    """Refuse couples at contacts that do not hold."""
+    for name in ("rolling", "twisting") if pile.rolls and not pile.rubs else ():
+        given = getattr(pile, name)
+        if materials.most(given) > 0.0:
+            raise errors.FrictionError(
+                f"{name} is {materials.text(given)} without friction, and a contact that does not "
+                "hold does not roll: give friction=..., or leave it out"
+            )
 
 
 def _spin(value, N, d):

@@ -102,6 +102,9 @@ class Moved:
             }
         if pile.material is not None or any(isinstance(x, dict) for x in pile.coefficients):
             parts["the materials"] = materials.names(pile)
+        if pile.rolls:
+            resists = materials.listed(pile.rolling), materials.listed(pile.twisting)
+            parts["the resistance to rolling"] = [*resists[0], "twisting", *resists[1]]
         if pile.glue:
             parts["the glue"] = ["glue"]
         return parts

@@ -91,7 +91,7 @@ class Observer:
         wall = contacts.source < 0
         place, push = -1 - contacts.source[wall], pushed[wall, None] * contacts.normal[wall]
         if c.sliding is not None:
-            push = push + lam[wall, 1:]
+            push = push + lam[wall, 1:4]
         for d in range(3):
             self.wall_impulse[:, d] += np.bincount(
                 place, weights=push[:, d], minlength=len(self.wall_impulse)
@@ -161,7 +161,7 @@ class Observer:
 
     def most_bytes(self, inside: bool) -> int:
         """By how much a dump may grow from what it is at the start."""
-        N, size = self.world.N, 4 if self.world.pile.spins else 1
+        N, size = self.world.N, 1 + 3 * (self.world.pile.spins + self.world.pile.rolls)
         touching = N * (_TOUCHING + self.walls)
         size += self.world.pile.glue
         guess = 16 * size * touching + 8 * (self.impulse.size + self.wall_impulse.size)

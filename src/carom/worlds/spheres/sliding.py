@@ -2,7 +2,8 @@
 
 A velocity of the world is then (N, 6), v and w side by side, with the metric diag(m, I).  Relative
 velocities and impulses are (p, 4): the normal component, and the tangential one as a vector of
-space (kernels/numba/sliding.py, (2)).
+space (kernels/numba/sliding.py, (2)).  With rolling or twisting resistance they are (p, 7), the
+last three the relative angular velocity and the couple (kernels/numba/rolling.py, (1)).
 """
 
 from collections.abc import Callable
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from carom import kernels
+from carom.errors import FrictionError
 from carom.worlds.spheres import wedged
 
 _SWEEPS = 3000  # the most, before blocks of contacts are solved
 _LOOSE = 1e-3  # the tolerance of a step that is not solved to its own, before a run stops, and
 _LOOSELY = 0.1  # what velocities may be off by then, of the change that contacts make
+_ROUNDS, _SWEPT = 20, 200  # with couples held, and then sweeps of all, in turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,14 @@ class Coulomb:
 
 
 @dataclass(frozen=True, eq=False)
+class Rolling(Coulomb):
+    """Besides a couple, |C_r| <= l_r lam_n across the normal and |C_n| <= l_n lam_n along it."""
+
+    resists: np.ndarray  # (p, 3) [m] l_r, l_n, and the effective radius
+    size = 7
+
+
+@dataclass(frozen=True, eq=False)
 class Sliding:
     """The tangential side of p contacts."""
 
@@ -45,11 +56,29 @@ class Sliding:
     spheres: int  # N: bodies from here on are driven
     arm: np.ndarray  # (p, 2) [m], from the centres of i and j to the contact; 0 for a wall
     measure_surface: Callable  # gives (p, 3) [m/s] the tangential velocity of what is driven
+    resists: np.ndarray | None = None  # (p, 3) [m] with rolling resistance: l_r, l_n, and R
+    measure_spin: Any = None  # gives (p, 3) [rad/s] the spin of what is driven, where it matters
 
     def chosen(self, active) -> "Sliding":
         """The contacts where ``active`` is True."""
         mu = self.mu if isinstance(self.mu, float) else self.mu[active]
-        return replace(self, mu=mu, arm=self.arm[active])
+        resists = None if self.resists is None else self.resists[active]
+        return replace(self, mu=mu, arm=self.arm[active], resists=resists)
+
+    def law(self, e) -> Coulomb:
+        """What the contacts obey, with e (p,)."""
+        return Coulomb(e, self.mu) if self.resists is None else Rolling(e, self.mu, self.resists)
+
+    def numbers(self) -> np.ndarray:
+        """(p,) mu, or (p, 4) with the lengths of resistance, for the kernels."""
+        mu = np.full(len(self.arm), self.mu)
+        return mu if self.resists is None else np.column_stack([mu, self.resists])
+
+    def rate(self, contacts, opening) -> np.ndarray:
+        """(p, m) that of the gaps (p, 1), and of what is driven: its velocity, and its spin."""
+        parts = [opening, self.measure_surface(contacts)]
+        parts += [] if self.resists is None else [self.measure_spin(contacts)]
+        return np.concatenate(parts, axis=1)
 
     def ahead(self, gap, dt: float) -> np.ndarray:
         """(p,) the normal b that keeps gaps open at the end of a step, to within ``spare``.
@@ -62,8 +91,8 @@ class Sliding:
         return (gap - np.clip(gap, -self.spare, self.spare)) / dt
 
     def relative(self, contacts, v, rate) -> np.ndarray:
-        """(p, 4) relative velocities of (N, 6) velocities."""
-        c, w = contacts, np.empty((len(contacts.gap), 4))
+        """(p, m) relative velocities of (N, 6) velocities."""
+        c, w = contacts, np.empty((len(contacts.gap), rate.shape[1]))
         kernels.sliding.relative_velocity(
             c.i, c.j, c.normal, self.arm, rate, spread(v, c.bodies), w
         )
@@ -78,16 +107,16 @@ def spread(v, bodies: int) -> np.ndarray:
 
 
 def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, int, bool]:
-    """Coulomb's law for ``target`` (N, 6): velocity, impulses (p, 4), residual, sweeps, whether ok.
+    """Coulomb's law for ``target`` (N, 6): velocity, impulses (p, m), residual, sweeps, whether ok.
 
     The residual is in terms of what is allowed; ok is also what would do with the tolerance _LOOSE
     (wedged.py), which a run counts, and tells at its end.
     """
     rows = contacts if active is None else contacts.chosen(active)
     b = b.copy() if active is None else b[active]
-    lam, c, mu = _into_cone(rows), rows, np.full(len(b), rows.sliding.mu)
+    lam, c, law = _into_cone(rows), rows, rows.sliding.numbers()
     problem = (
-        *(c.start, c.i, c.j, c.normal, c.sliding.arm, b, mu, world.inverse),
+        *(c.start, c.i, c.j, c.normal, c.sliding.arm, b, law, world.inverse),
         *(spread(target, contacts.bodies), lam, most, world._relative()),
     )
     limit, swept = world.pile.iterations, kernels.sliding.accelerated_gauss_seidel
@@ -96,14 +125,43 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
     if 1.0 < left < np.inf and done < limit:
         still = rows.rate[:, 0] if active is not None and world.pile.bounces else None
         loose = most * max(1.0, _LOOSE / world.pile.tolerance), _LOOSELY
-        more, good = wedged.solved(problem, still, world.dimension == 2, limit - done, loose)
+        method = wedged.solved if law.ndim == 1 else _with_couples
+        more, good = method(problem, still, world.dimension == 2, limit - done, loose)
         u, left, _ = swept(*problem, 0)
         done += more
     if active is not None:
-        full = np.zeros((len(contacts.gap), 4))
+        full = np.zeros((len(contacts.gap), lam.shape[1]))
         full[active] = lam
         lam = full
     return u[: world.N], lam, left, int(done), good
+
+
+def _with_couples(problem, still, planar, limit, loose) -> tuple[int, bool]:
+    """wedged.solved where contacts have couples: with these held, then sweeps of all, in turn.
+
+    Until the law holds; the best is taken, and is good where it would do with ``loose``.
+    """
+    start, i, j, normal, arm, b, law, inverse, free, lam, *allowed = problem
+    sweeps, done = kernels.sliding, 0
+    best, least, b0 = lam.copy(), np.inf, b.copy()
+    for _ in range(_ROUNDS):
+        if done >= limit:
+            break
+        turned, along, pushes = free.copy(), lam.copy(), lam[:, :4].copy()
+        along[:, :4] = 0.0
+        sweeps.push(start, i, j, normal, arm, inverse, along, turned)
+        shift = np.ascontiguousarray(b[:, :4])
+        held = start, i, j, normal, arm, shift, law[:, 0].copy(), inverse, turned, pushes, *allowed
+        done += wedged.solved(held, still, planar, limit - done, loose)[0]
+        b[:, :4], lam[:, :4] = shift, pushes
+        _, left, more = sweeps.accelerated_gauss_seidel(*problem, _SWEPT)
+        done += more
+        if left < least:
+            best, least, b0 = lam.copy(), left, b.copy()
+        if left <= 1.0:
+            break
+    lam[:], b[:] = best, b0
+    return done, bool(np.max(sweeps.lacking(*problem[:-2], *loose)) <= 1.0)
 
 
 def kept(found, target):
@@ -114,11 +172,11 @@ def kept(found, target):
 
 
 def _into_cone(rows) -> np.ndarray:
-    """(p, 4) the guess, its tangential part turned into the plane of contact."""
+    """(p, m) the guess, its tangential part turned into the plane of contact."""
     lam = rows.guess.copy()
     n = rows.normal
     lam[:, 0] = np.maximum(lam[:, 0], 0.0)
-    lam[:, 1:] -= np.einsum("ij,ij->i", lam[:, 1:], n)[:, None] * n
+    lam[:, 1:4] -= np.einsum("ij,ij->i", lam[:, 1:4], n)[:, None] * n
     return lam
 
 
@@ -159,9 +217,25 @@ def driven(world, i, j, wall, n, t, x) -> np.ndarray:
     return found
 
 
+def driven_spin(world, i, j, wall, t) -> np.ndarray:
+    """(p, 3) [rad/s] the spin of the surfaces of walls and obstacles at contacts, seen from i."""
+    N, found, there = world.N, np.zeros((len(i), 3)), wall < 0
+    if np.any(there):
+        found[there] = world.pile.walls.surfaces_at(t, world.dt)[2][-1 - wall[there]]
+    if not world.pile.walls.obstacles:
+        return found
+    spin = world.pile.walls.obstacles_surface_at(t, world.dt)[1]
+    for body, sign in ((j, 1.0), (i, -1.0)):
+        these = ~there & (body >= N)
+        found[these] += sign * spin[body[these] - N]
+    return found
+
+
 def frictional(contacts, b) -> tuple[Any, Any, Any, int]:
     """H (6 N, 3 p), w (3 p,), mu (p,) and 3: (1), (2) of kernels/numba/sliding.py in a frame."""
     c, slides = contacts, contacts.sliding
+    if slides.resists is not None:
+        raise FrictionError("a problem of friction has no couples: leave rolling and twisting out")
     frame = wedged.frames(c.normal, planar=False)
     rows = wedged.gradients(c.i, c.j, c.normal, slides.arm, frame, c.bodies)
     w = np.concatenate([b[:, :1], np.einsum("pac,pc->pa", frame[:, 1:], b[:, 1:])], axis=1)

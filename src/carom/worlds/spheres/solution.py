@@ -26,6 +26,8 @@ class ContactTable:
     friction: np.ndarray  # (c, d) [kg m/s] tangential impulse; the first receives -friction
     friction_force: np.ndarray  # (c, d) [N], friction over the length of the step
     gamma: np.ndarray  # (c,) [kg m/s] <= 0, what glue remembers after the step
+    couple: np.ndarray  # (c, 3), in the plane (c,) [kg m^2/s] of rolling and twisting resistance
+    torque: np.ndarray  # likewise [N m], couple over the length of the step; the first has -torque
 
     def __len__(self) -> int:
         """How many."""
@@ -336,6 +338,13 @@ def turning(w: np.ndarray, d: int) -> np.ndarray:
     return w[:, 2].copy() if d == 2 and w.shape[1] else w.copy()
 
 
+def couples(C: np.ndarray, d: int) -> np.ndarray:
+    """(c, 3), or (c,) in the plane, of couples (c, 3); of none (c, 0), zeros of no memory."""
+    if C.shape[1] == 0:
+        return np.broadcast_to(0.0, (len(C), 3)[: d - 1])
+    return turning(C, d)
+
+
 def still(n: int, pile) -> np.ndarray:
     """The spin of spheres that have none: zeros that take no memory."""
     return np.broadcast_to(0.0, (n, *pile.spin.shape))
@@ -348,7 +357,8 @@ def contact_table(world, pushed: dict, q: np.ndarray, t: float, dt: float) -> Co
     second = np.where(wall, source, pushed["j"])
     j = np.where(wall, 0, pushed["j"])
     branch = np.where(wall[:, None], r[i, None] * n, world.cell.nearest_image(x[j] - x[i]))
-    friction = lam[:, 1:] if lam.shape[1] > 1 else np.broadcast_to(0.0, n.shape)
+    friction = lam[:, 1:4] if lam.shape[1] > 1 else np.broadcast_to(0.0, n.shape)
+    couple = couples(lam[:, 4:], d)
     return ContactTable(
         pairs=np.stack([i, second], axis=1).astype(np.int64),
         position=(x[i] + r[i, None] * n)[:, :d],
@@ -359,4 +369,6 @@ def contact_table(world, pushed: dict, q: np.ndarray, t: float, dt: float) -> Co
         friction=friction[:, :d],
         friction_force=friction[:, :d] / dt,
         gamma=pushed.get("gamma", np.broadcast_to(0.0, len(i))),
+        couple=couple,
+        torque=couple / dt if lam.shape[1] > 4 else couple,
     )

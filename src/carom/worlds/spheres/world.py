@@ -51,7 +51,8 @@ class World(Moved):
         self._metric, self.materials = Metric(pile), Materials(pile)
         self._inverse_mass = np.zeros(self.N + len(pile.walls.obstacles_at(pile.start)[0]) + 1)
         self._inverse_mass[: self.N] = 1.0 / pile.mass
-        self._walls = (self.N, len(pile.walls.at(pile.start)[0]), *[4] * pile.spins)
+        size = [7 if pile.rolls else 4] * pile.spins
+        self._walls = (self.N, len(pile.walls.at(pile.start)[0]), *size)
         if pile.spins:
             self.inverse = sliding.inverses(pile, len(self._inverse_mass))
         # inside of a step alone:
@@ -117,7 +118,8 @@ class World(Moved):
         pair, wall = memory.pair, memory.wall
         if wall.shape != self._walls:
             wall = np.zeros(self._walls)
-            pair = pair if pair.ndim == wall.ndim - 1 else np.zeros((len(pair), *self._walls[2:]))
+            same = pair.shape[1:] == self._walls[2:]
+            pair = pair if same else np.zeros((len(pair), *self._walls[2:]))
         glue = glue_for(self._walls, memory) if self.pile.glue else None
         return Memory(memory.pairs, pair, wall, np.array(0), glue)
 
@@ -458,13 +460,16 @@ class World(Moved):
         kernels.rows.fill_rows(x, at, r, reach, whole, *lists, start, i, j, source, normal, gap)
         slides = None
         if self.pile.spins:
+            arm = np.append(r, 0.0)[np.stack([i, j], axis=1)]
             slides = sliding.Sliding(
                 self.materials.friction(i, j, source),
                 self.pile.rubs,
                 0.5 * self._length() if self.pile.rubs else 0.0,
                 self.N,
-                np.append(r, 0.0)[np.stack([i, j], axis=1)],
+                arm,
                 lambda c: sliding.surface_velocity(self, c, t, x),
+                self.materials.resistance(i, j, source, arm) if self.pile.rolls else None,
+                lambda c: sliding.driven_spin(self, c.i, c.j, np.minimum(c.source, 0), t),
             )
         return Contacts(
             i,
