@@ -24,6 +24,7 @@ velocity = [[0.0, 1.0], [0.0, 0.0], [-1.0, 0.0]]
 mass = [1.0, 2.0, 3.0]
 spin = [0.0, 1.0, 0.0]
 friction = 0.3
+rolling = 0.02
 restitution = 0.5
 gravity = [0.0, -9.81]
 [[walls]]
@@ -40,7 +41,7 @@ velocity = [0.2, 0.0]
     )  # fmt: skip
     for name in ("position", "radius", "velocity", "mass", "spin", "gravity"):
         np.testing.assert_array_equal(getattr(found, name), getattr(same, name))
-    assert (found.friction, found.restitution) == (0.3, 0.5)
+    assert (found.friction, found.rolling, found.restitution) == (0.3, 0.02, 0.5)
     np.testing.assert_array_equal(found.walls.walls[0].velocity, wall.velocity)
 
 

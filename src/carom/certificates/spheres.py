@@ -31,11 +31,20 @@ so that w_k <= tol_k where lam_k pushes, and gaps of the step before were entere
 most.  Hence (3) holds to the sum of 2 lam_k tol_k, the larger one of this step and of the step
 before, whose overlap this one takes back; it falls with h.
 
+Contacts that resist rolling and twisting have a couple C besides, which acts on the second body
+and, reversed, on the first, with a part across the normal and one along it, (1) and (2) of
+kernels/numba/rolling.py: each bounded by Lam, and against its part of the relative angular velocity
+o.  It gives no energy either, C . o <= 0, but for the velocity to which that is solved,
+
+    C . o <= 2 tol_k (|C_r| + |C_n|) / R                                                        (8)
+
 What is glued (worlds/spheres/glued.py) may pull, as long as it remembers gamma < 0,
 
     gamma = min(0, gamma before - Lam),       Lam >= 0 if gamma before = 0                      (6)
     gap = 0 if gamma < 0                                                                        (7)
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +69,7 @@ def certify_spheres(sol: SpheresSolution) -> Certificate:
     """Check a run of Spheres, clause by clause."""
     with kernels.threads.enough_for(len(sol.pile)):
         motion = _Motion(sol)
-        rows = _CLAUSES + _OF_SPIN if sol.pile.spins else _CLAUSES
+        rows = _CLAUSES + _OF_SPIN * sol.pile.spins + _OF_ROLLING * sol.pile.rolls
         if sol.pile.glue:
             rows = [row for row in _CLAUSES if row.name != "sign"] + _OF_GLUE
         clauses = tuple(_clause(row, motion) for row in rows)
@@ -273,6 +282,9 @@ def _tolerated(m, k, table):
         lever = np.cross(_padded(table.normal), _padded(table.friction))
         for body in (i, other):
             np.add.at(turn, body, -r[body, None] * lever)
+        if pile.rolls:
+            np.add.at(turn, i, -_couple(table))
+            np.add.at(turn, other, _couple(table))
         c[:N] = np.maximum(c[:N], r[:N] * np.linalg.norm(turn[:N], axis=1) / pile.inertia)
     own = np.maximum(np.maximum(c[i], c[other]), _ELSEWHERE * np.max(c))
     return np.minimum(m.length / m.h, _VELOCITY * pile.tolerance * own)
@@ -331,7 +343,7 @@ def _angular(m):
     sol, (gained, given) = m.sol, _turned(m)
     w = np.max(np.abs(sol.spin.reshape(len(sol), -1)), axis=1)
     arm = np.max(sol.radius, axis=1)
-    mu = materials.most(m.pile.friction)
+    mu = sum(materials.most(c) for c in m.pile.coefficients[1:])
     size = np.max(m.pile.inertia) * (w[1:] + w[:-1]) + arm[1:] * mu * sol.push[1:]
     found = np.max(np.linalg.norm(gained - given, axis=2), axis=1)
     return found, 100.0 * _ROUNDING * size * np.sqrt(np.diff(sol.steps)), sol.t[1:]
@@ -374,20 +386,11 @@ def _slipped(m, k, table):
     """(c,) the tangential residual of the contacts of record k [m/s]."""
     if not len(table):
         return np.zeros(0)
-    t, N, pile = m.last_whole[k], len(m.pile), m.pile
-    x = _padded(m.sol.x[k] - m.sol.moved[k] * m.exact)  # where the rows of the step were
-    bodies, r = m.world.bodies(t, x), m.world.radii(t)
+    t, bodies, u, inverse, arm = _moving(m, k)
     n, T = _padded(table.normal), _padded(table.friction)
     i, j = table.pairs.T
     wall = j < 0
-    spin = m.sol.spin[k]
-    u = np.zeros((len(bodies) + 1, 6))
-    u[:N, :3] = _padded(m.sol.v[k])
-    u[:N, 3:] = spin if spin.ndim == 2 else np.pad(spin[:, None], ((0, 0), (2, 0)))
-    inverse = np.zeros((len(bodies) + 1, 2))
-    inverse[:N] = np.stack([1.0 / pile.mass, 1.0 / pile.inertia], axis=1)
     other = np.where(wall, len(bodies), j)
-    arm = np.append(r, 0.0)
     turning = arm[other, None] * u[other, 3:] + arm[i, None] * u[i, 3:]
     w = u[other, :3] - u[i, :3] - np.cross(turning, n)
     w += sliding.driven(m.world, i, other, np.where(wall, j, 0), n, t, bodies)
@@ -398,6 +401,94 @@ def _slipped(m, k, table):
     size = np.linalg.norm(wanted, axis=1)
     wanted *= np.divide(most, size, out=np.ones_like(size), where=size > most)[:, None]
     return a * np.linalg.norm(T - wanted, axis=1)
+
+
+def _moving(m, k):
+    """The time, places, velocities, inverse masses and inertias, and radii of bodies in a step."""
+    t, N, spin = m.last_whole[k], len(m.pile), m.sol.spin[k]
+    x = _padded(m.sol.x[k] - m.sol.moved[k] * m.exact)  # where the rows of the step were
+    bodies = m.world.bodies(t, x)
+    u, inverse = np.zeros((len(bodies) + 1, 6)), np.zeros((len(bodies) + 1, 2))
+    u[:N, :3] = _padded(m.sol.v[k])
+    u[:N, 3:] = _about(spin)
+    inverse[:N] = np.stack([1.0 / m.pile.mass, 1.0 / m.pile.inertia], axis=1)
+    return t, bodies, u, inverse, np.append(m.world.radii(t), 0.0)
+
+
+def _couples(m):
+    """(n,) what couples are over their bounds."""
+    over, most = np.zeros(len(m.sol)), np.zeros(len(m.sol))
+    for k, table in enumerate(m.sol.contacts):
+        if len(table):
+            roll, twist, _, held = _resisted(m, k, table)
+            sizes = np.stack([np.linalg.norm(roll, axis=1), np.abs(twist)])
+            over[k] = max(np.max(sizes - held), 0.0)
+            most[k] = np.max(held)
+    return over, 100.0 * _ROUNDING * most + 1e-300, m.sol.t
+
+
+def _resisted(m, k, table):
+    """C_r (c, 3), C_n (c,), R (c,), and the bounds (2, c) of the contacts of record k."""
+    n, C = _padded(table.normal), _couple(table)
+    i, j = table.pairs.T
+    radii = np.append(m.world.radii(m.last_whole[k]), 0.0)
+    arm = np.stack([radii[i], np.where(j < 0, 0.0, radii[j])], axis=1)
+    *lengths, R = m.world.materials.resistance(i, j, j, arm).T
+    twist = np.einsum("ij,ij->i", C, n)
+    return C - twist[:, None] * n, twist, R, np.array(lengths) * table.impulse
+
+
+def _rolling(m):
+    """What couples lack, as a velocity."""
+    return _worst(m, 0)
+
+
+def _rolling_work(m):
+    """(8)."""
+    return _worst(m, 1)
+
+
+def _worst(m, which):
+    """(n,) of one of two measures of the contacts of each record, that which is worst."""
+    found, allowed = np.zeros(len(m.sol)), np.full(len(m.sol), 1e-300)
+    for k, table in enumerate(m.sol.contacts):
+        if len(table):
+            value, bound = _rolled(m, k, table)[which]
+            worst = int(np.argmax(value / bound))
+            found[k], allowed[k] = value[worst], bound[worst]
+    return found, allowed, m.sol.t
+
+
+def _rolled(m, k, table) -> Any:
+    """(c,) what a couple lacks [m/s] and what is allowed, its work [J] and what is allowed."""
+    t, bodies, u, inverse, _ = _moving(m, k)
+    i, j = table.pairs.T
+    wall, n = j < 0, _padded(table.normal)
+    other = np.where(wall, len(bodies), j)
+    o = u[other, 3:] - u[i, 3:]
+    o += sliding.driven_spin(m.world, i, other, np.where(wall, j, 0), t)
+    o_n = np.einsum("ij,ij->i", o, n)
+    roll, twist, R, held = _resisted(m, k, table)
+    a = inverse[i, 1] + inverse[other, 1]
+    wanted = roll - (o - o_n[:, None] * n) / a[:, None]
+    size = np.linalg.norm(wanted, axis=1)
+    wanted *= np.divide(held[0], size, out=np.ones_like(size), where=size > held[0])[:, None]
+    off = np.linalg.norm(roll - wanted, axis=1)
+    off = np.maximum(off, np.abs(twist - np.clip(twist - o_n / a, -held[1], held[1])))
+    fastest = m.speed[k] + R * np.max(np.abs(u[:, 3:]))
+    bound = _MARGIN * _tolerated(m, k, table) + 100.0 * _ROUNDING * fastest + 1e-300
+    C = np.linalg.norm(roll, axis=1) + np.abs(twist)
+    work = np.maximum(np.einsum("ij,ij->i", roll + twist[:, None] * n, o), 0.0)
+    return (R * a * off, bound), (work, bound * C / R + 1e-300)
+
+
+def _couple(table):
+    return _about(table.couple)
+
+
+def _about(w):
+    """(c, 3) of what turns in space, or in the plane about z."""
+    return w if w.ndim == 2 else np.pad(w[:, None], ((0, 0), (2, 0)))
 
 
 def _padded(x):
@@ -451,6 +542,13 @@ _OF_SPIN = [
     Row(_angular, "angular momentum", "I Dw = angular impulse, each sphere", "rounding"),
     Row(_cone, "cone", "|T| <= mu lam", "rounding"),
     Row(_slip, "slip", "T against the slip, or none", "2 min(tol / h, 300 tol c)"),
+]
+
+
+_OF_ROLLING = [
+    Row(_couples, "couple", "|C_r|, |C_n| <= length lam", "rounding"),
+    Row(_rolling, "rolling", "C against the rolling and the twist, or none", "as slip"),
+    Row(_rolling_work, "work of rolling", "C . o <= 0", "2 min(tol / h, 300 tol c) |C| / R"),
 ]
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from carom import kernels
 from carom.errors import FrictionError
 from carom.worlds.spheres import wedged
+from carom.worlds.spheres.levers import hold_couples
 
 _SWEEPS = 3000  # the most, before blocks of contacts are solved
 _LOOSE = 1e-3  # the tolerance of a step that is not solved to its own, before a run stops, and
 _LOOSELY = 0.1  # what velocities may be off by then, of the change that contacts make
-_ROUNDS, _SWEPT = 20, 200  # with couples held, and then sweeps of all, in turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +125,7 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
     if 1.0 < left < np.inf and done < limit:
         still = rows.rate[:, 0] if active is not None and world.pile.bounces else None
         loose = most * max(1.0, _LOOSE / world.pile.tolerance), _LOOSELY
-        method = wedged.solved if law.ndim == 1 else _with_couples
-        more, good = method(problem, still, world.dimension == 2, limit - done, loose)
+        more, good = wedged.solved(problem, still, world.dimension == 2, limit - done, loose)
         u, left, _ = swept(*problem, 0)
         done += more
     if active is not None:
@@ -134,34 +133,6 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
         full[active] = lam
         lam = full
     return u[: world.N], lam, left, int(done), good
-
-
-def _with_couples(problem, still, planar, limit, loose) -> tuple[int, bool]:
-    """wedged.solved where contacts have couples: with these held, then sweeps of all, in turn.
-
-    Until the law holds; the best is taken, and is good where it would do with ``loose``.
-    """
-    start, i, j, normal, arm, b, law, inverse, free, lam, *allowed = problem
-    sweeps, done = kernels.sliding, 0
-    best, least, b0 = lam.copy(), np.inf, b.copy()
-    for _ in range(_ROUNDS):
-        if done >= limit:
-            break
-        turned, along, pushes = free.copy(), lam.copy(), lam[:, :4].copy()
-        along[:, :4] = 0.0
-        sweeps.push(start, i, j, normal, arm, inverse, along, turned)
-        shift = np.ascontiguousarray(b[:, :4])
-        held = start, i, j, normal, arm, shift, law[:, 0].copy(), inverse, turned, pushes, *allowed
-        done += wedged.solved(held, still, planar, limit - done, loose)[0]
-        b[:, :4], lam[:, :4] = shift, pushes
-        _, left, more = sweeps.accelerated_gauss_seidel(*problem, _SWEPT)
-        done += more
-        if left < least:
-            best, least, b0 = lam.copy(), left, b.copy()
-        if left <= 1.0:
-            break
-    lam[:], b[:] = best, b0
-    return done, bool(np.max(sweeps.lacking(*problem[:-2], *loose)) <= 1.0)
 
 
 def kept(found, target):
@@ -172,11 +143,12 @@ def kept(found, target):
 
 
 def _into_cone(rows) -> np.ndarray:
-    """(p, m) the guess, its tangential part turned into the plane of contact."""
-    lam = rows.guess.copy()
-    n = rows.normal
+    """(p, m) the guess, its tangential part turned into the plane of contact, couples within."""
+    lam, n = rows.guess.copy(), rows.normal
     lam[:, 0] = np.maximum(lam[:, 0], 0.0)
     lam[:, 1:4] -= np.einsum("ij,ij->i", lam[:, 1:4], n)[:, None] * n
+    if rows.sliding.resists is not None:
+        hold_couples(lam, n, rows.sliding.resists)
     return lam
 
 

@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from carom.worlds.spheres.levers import Levers, hold_couples, within
+
 # The most contacts for Newton's method (twice as many around what lacks), and for the path ...
 _WHOLE, _ROWS = 5000, 1000
 _NEAR, _ROUNDS, _SWEPT = 500, 40, 100  # ... of more these, and sweeps of all, in turn
@@ -28,7 +30,7 @@ _RINGS = (2, 4, 8, 0)  # of contacts around those that lack, in turn; 0: around 
 _WIDENINGS = (0, 1, 4, 16)  # rings of contacts that do not bounce around those that are held
 _CLIPPINGS, _CLIPPED = 30, 1e-12  # turns, and the part of lam_t that ends them
 _SHARE = 0.98  # of the tolerance, as in kernels/numba/projection.py
-_B, _LAM = 5, 9  # their places in a problem of kernels/numba/sliding.py
+_B, _LAW, _LAM = 5, 6, 9  # their places in a problem of kernels/numba/sliding.py
 
 
 def solved(problem, still, planar: bool, limit: int, loose) -> tuple[int, bool]:
@@ -101,7 +103,8 @@ def _keep_apart(problem, limit):
     """
     from carom.kernels import projection, sliding
 
-    start, i, j, normal, arm, b, mu, inverse, free, lam, most, relative = problem
+    start, i, j, normal, arm, b, law, inverse, free, lam, most, relative = problem
+    mu = law if law.ndim == 1 else law[:, 0]
     first, mass = b[:, 0].copy(), inverse[:, 0].copy()
     for _ in range(_CLIPPINGS):
         pushed, along, push = free.copy(), lam.copy(), lam[:, 0].copy()
@@ -109,8 +112,10 @@ def _keep_apart(problem, limit):
         sliding.push(start, i, j, normal, arm, inverse, along, pushed)
         rows = start, i, j, normal, first, mass, np.ascontiguousarray(pushed[:, :3])
         projection.accelerated_gauss_seidel(*rows, push, most, relative, limit)
-        part = _within(lam[:, 1:], mu * push)
-        lam[:, 0], lam[:, 1:] = push, part[:, None] * lam[:, 1:]
+        part = within(lam[:, 1:4], mu * push)
+        lam[:, 0], lam[:, 1:4] = push, part[:, None] * lam[:, 1:4]
+        if law.ndim == 2:
+            part = np.minimum(part, hold_couples(lam, normal, law[:, 1:]))
         if np.all(part > 1.0 - _CLIPPED):
             break
 
@@ -135,7 +140,7 @@ def _tried(problem, planar, limit):
 
 def _at_once(problem, planar, turns, limit):
     """Turns and pivots made on all contacts, and whether they led to an answer."""
-    block = _Block(problem, planar)
+    block = (_Block if problem[_LAW].ndim == 1 else _Levered)(problem, planar)
     done = block.newton(min(turns, limit))
     if block.least > _SHARE and len(problem[1]) <= _ROWS:
         done += block.path(min(_PIVOTS, limit - done))
@@ -177,22 +182,29 @@ class _Block:
 
     def __init__(self, part, planar):
         self.part, lam = part, part[_LAM]
-        _start, i, j, normal, arm, b, mu, inverse, free, *_rest = part
+        _start, i, j, normal, arm, b, _law, inverse, free, *_rest = part
         self.frame = frames(normal, planar)
         moves = np.flatnonzero(inverse[:, 0] > 0.0)
         moves = moves[np.isin(moves, i) | np.isin(moves, j)]
         axes = [0, 1, 5] if planar else list(range(6))
         columns = (6 * moves[:, None] + axes).ravel()
-        self.H = gradients(i, j, normal, arm, self.frame, len(inverse))[:, columns]
-        self.mobile = np.repeat(inverse, 3, axis=1).ravel()[columns]
-        self.free, self.mu = free.ravel()[columns], mu
-        self.b, self.first = self.narrow(b), self.narrow(lam)
+        rows = self.rows(i, j, normal, arm, len(inverse), columns, inverse)
+        self.H, self.mobile, self.mu = rows
+        self.free = np.pad(free.ravel()[columns], (0, self.H.shape[1] - len(columns)))
+        self.b, self.first = self.narrow(b), self.guess(lam)
         self.best, self.least = self.first, np.inf  # what it lacks
         self.good(self.first)
+
+    def rows(self, i, j, normal, arm, bodies, columns, inverse):
+        """H, inverse masses, and mu."""
+        H = gradients(i, j, normal, arm, self.frame, bodies)[:, columns]
+        return H, np.repeat(inverse, 3, axis=1).ravel()[columns], self.part[_LAW]
 
     def narrow(self, x):
         """(p, m) in the frames, of (p, 4)."""
         return np.column_stack([x[:, 0], np.einsum("kad,kd->ka", self.frame[:, 1:], x[:, 1:])])
+
+    guess = narrow
 
     def wide(self, r):
         """(p, 4) of (p, m)."""
@@ -202,7 +214,7 @@ class _Block:
         """Whether r, taken into the cones, is an answer; the best is kept."""
         r = np.array(r).reshape(self.first.shape)
         r[:, 0] = np.maximum(r[:, 0], 0.0)
-        r[:, 1:] *= _within(r[:, 1:], self.mu * r[:, 0])[:, None]
+        r[:, 1:] *= within(r[:, 1:], self.mu * r[:, 0])[:, None]
         self.part[_LAM][:] = self.wide(r)
         lacks = float(np.max(_lacking(self.part), initial=0.0))
         if lacks < self.least:
@@ -237,10 +249,25 @@ class _Block:
         return compliant.solve(*self.local, self.first.ravel(), pivots, self.good)[1]
 
 
-def _within(x, most):
-    """(p,) the part of x (p, k) that is no longer than ``most``."""
-    length = np.linalg.norm(x, axis=1)
-    return np.minimum(1.0, most / np.where(length > 0.0, length, 1.0))
+class _Levered(_Block):
+    """With couples."""
+
+    def __init__(self, part, planar):
+        self.levers = Levers(frames(part[3], planar), part[_LAW], planar)
+        super().__init__(part, planar)
+
+    def rows(self, i, j, normal, arm, bodies, columns, inverse):
+        push = gradients(i, j, normal, arm, self.frame, bodies)
+        return self.levers.rows(push, i, j, inverse, columns)
+
+    def narrow(self, x):
+        return self.levers.narrow(x)
+
+    def guess(self, x):
+        return self.levers.guess(x)
+
+    def wide(self, r):
+        return self.levers.wide(r)
 
 
 def blocks(i, j, inverse) -> np.ndarray:
