@@ -279,6 +279,7 @@ def lacking(pile, dt):
     speed = there * np.pad(belt.velocity, (0, 3 - pile.dimension))
     spin = there * (np.zeros(3) if belt.spin is None else belt.spin)
     speed = speed + np.cross(spin, q[c.i] + r[c.i, None] * n)
+    speed -= np.einsum("ij,ij->i", speed, n)[:, None] * n
     turn = r[c.j, None] * u[c.j, 3:] + r[c.i, None] * u[c.i, 3:]
     w = u[c.j, :3] - u[c.i, :3] - np.cross(turn, n) + speed
     o = u[c.j, 3:] - u[c.i, 3:] + spin
