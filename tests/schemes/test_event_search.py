@@ -46,6 +46,15 @@ def test_a_table_that_moves_under_long_steps():
     np.testing.assert_allclose([sol.q[-1, 0] for sol in ends], ends[0].q[-1, 0], atol=1e-9)
 
 
+def test_the_unit_of_length_does_not_matter():
+    """Nanometres in metres: 1e-13 of them, the absolute tolerance, was 1e-4 of the motion."""
+    ball, found = table(0.0, 0.9), []
+    for a in (1.0, 1e-9, 1e6):
+        sol = carom.solve(ball, SCHEME, [a], [0.0], t1=40.0 * a**0.5, dt=a**0.5)
+        found.append(np.concatenate([sol.q / a, sol.v / a**0.5]))
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, atol=1e-8)
+
+
 def test_every_impact_is_in_the_table():
     """More than a hundred impacts of a ball that come to an end within one dt."""
     ball = carom.System(force=falling, gap=Table(jnp.zeros(())), restitution=0.9)

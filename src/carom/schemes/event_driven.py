@@ -24,6 +24,7 @@ from carom.schemes.scheme import Report, Scheme, State, number, rebound
 from carom.schemes.sliding import Sliding, after_event, at_start, by_contact, check, frictional
 from carom.status import Status, failing, first_failure
 
+_ATOL = 1e-13  # of the size of the motion, up to 1
 _SAME = 1e-12  # speeds and gaps below this, relative to the size of their terms, are rounding
 _EPS = float(np.finfo(float).eps)
 _SLACK = 32.0 * _EPS  # of the size of a gap: below this it has no sign
@@ -74,6 +75,12 @@ class EventDriven(Scheme):
 
     Joints are held (held.py), and contacts may have friction in the plane (sliding.py).
 
+    ``atol`` is in the units of q and v.  Without it, with T the length of the run, it is
+
+        1e-13 min(1, S),    S = max( |q0|, |g(t0, q0)|, T |v0|, T^2 |q''(t0)| )               (7)
+
+    so that a motion of nanometres in metres is as exact as in its own units.
+
     What is looked at is a function at finitely many times: some 40 of the force and 22 of each gap
     in a step.  A force or a gap that does something between them, and nothing at them, is not seen.
     ``max_step`` is the longest step; without it, a 50th of the run.  ``jumps`` (k,) are times
@@ -99,7 +106,7 @@ class EventDriven(Scheme):
     """
 
     rtol: Array = eqx.field(default=1e-11, converter=number)
-    atol: Array = eqx.field(default=1e-13, converter=number)
+    atol: Array = eqx.field(default=None, converter=number)  # None: (7)
     events_per_step: int = 16  # room in ``sol.events``
     stiff: bool = False  # a linearly implicit method
     max_step: Array | None = eqx.field(default=None, converter=number)
@@ -130,14 +137,25 @@ class EventDriven(Scheme):
     def start(self, world, t, q, v, dt):
         world = held(world, t, q)
         contacts = world.normals(t, q)
-        closed = contacts.gap <= 1e-10 * (size_of(contacts, q) + 1e-4)
-        resting = closed & (jnp.abs(contacts.velocity(v)) <= _SAME * speed_of(contacts, v))
         a = world.acceleration(t, q, v)
+        atol = self._atol(contacts.gap, q, v, a, dt)
+        closed = contacts.gap <= 1e-10 * size_of(contacts, q) + 0.1 * atol
+        resting = closed & (jnp.abs(contacts.velocity(v)) <= _SAME * speed_of(contacts, v))
         large, fast = (jnp.max(jnp.abs(x)) for x in (jnp.append(q, v), jnp.append(v, a)))
         h = jnp.clip(0.00973 * large / jnp.where(fast > 0.0, fast, 1.0), 1e-6 * dt, dt)
         h = jax.lax.stop_gradient(jnp.where(fast > 0.0, h, dt))
         mode, since = self._first_mode(world, t, q, v, h, resting), jnp.asarray(t, float)
-        return State(t, q, v, _Memory(mode, h, jnp.array(0), jax.lax.stop_gradient(since)))
+        since = jax.lax.stop_gradient(since)
+        return State(t, q, v, _Memory(mode, h, jnp.array(0), since, atol))
+
+    def _atol(self, gap, q, v, a, dt):
+        """(7)."""
+        if self.atol is not None:
+            return self.atol
+        span = dt if self.max_step is None else jnp.maximum(dt, 50.0 * self.max_step)
+        sizes = jnp.concatenate([q, gap, span * v, span**2 * a])
+        largest = jnp.max(jnp.abs(jax.lax.stop_gradient(sizes)))
+        return _ATOL * jnp.where(largest > 0.0, jnp.minimum(largest, 1.0), 1.0)
 
     def _first_mode(self, world, t, q, v, h, resting):
         """Which contacts last, and how."""
@@ -156,6 +174,7 @@ class EventDriven(Scheme):
         return self._moved(world, state, t1, pausing=True)
 
     def _moved(self, world, state, t1, pausing):
+        scheme = eqx.tree_at(lambda s: s.atol, self, state.memory.atol, is_leaf=lambda x: x is None)
         p = world.gaps(state.t, state.q).shape[0]
         k = 0 if getattr(world, "joint", None) is None else world.joints(state.t, state.q).shape[0]
         zero = jnp.array(0)
@@ -184,12 +203,14 @@ class EventDriven(Scheme):
             paused = pausing & (jnp.sum(s.struck) > full) & (self.events_per_step > p)
             return (s.t < t1) & (s.turns < _TURNS) & (s.status == Status.ok) & ~paused
 
-        loop = jax.lax.while_loop(going, lambda s: self._turn(world, method, s, t1), loop)
+        loop = jax.lax.while_loop(going, lambda s: scheme._turn(world, method, s, t1), loop)
         lost = failing((loop.t < t1) & (loop.turns >= _TURNS), Status.unconverged)
         world = held(world, loop.t, loop.q)
         before = _relative_velocity(world, state.t, state.q, state.v)
         after = _relative_velocity(world, loop.t, loop.q, loop.v)
-        new = State(loop.t, loop.q, loop.v, _Memory(loop.mode, loop.h, loop.crowd, loop.since))
+        new = State(
+            loop.t, loop.q, loop.v, _Memory(loop.mode, loop.h, loop.crowd, loop.since, scheme.atol)
+        )
         return new, Report(
             impulse=by_contact(loop.push, p) if frictional(world) else loop.push[:, None],
             before=before,
@@ -457,6 +478,7 @@ class _Memory(eqx.Module):
     h: Array  # () the step the method would take
     crowd: Array  # () int, impacts in a row that are as good as simultaneous
     since: Array  # () the time of the first of them
+    atol: Array  # ()
 
 
 class _Loop(eqx.Module):
