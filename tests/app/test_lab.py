@@ -222,6 +222,20 @@ def test_a_file_of_ones_own(tmp_path):
         OwnFile(path)
 
 
+def test_numbers_side_by_side_and_in_lists_can_be_varied(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(
+        "import carom\ng, (l, r) = 9.81, (1, 2)\na, b = 0.5, 2.0\n"
+        "problem = carom.System(force=lambda t, q, v: -a * q, gap=lambda t, q: [q[0], b - q[0]],\n"
+        "    restitution=[0.0, 0.6])\nq0, v0, t1, dt = [1.0], [0.0], 1.0, 0.1\n"
+    )
+    own = OwnFile(path)
+    assert [p["name"] for p in own.parameters] == ["g", "a", "b", "restitution.0", "restitution.1"]
+    made = own.problem({"restitution.1": 0.25, "a": 3.0})
+    assert made.system.restitution.tolist() == [0.0, 0.25]
+    assert made.system.force(0.0, np.ones(1), None) == -3.0
+
+
 def test_models_of_spheres_are_not_here():
     assert "granular_gas" not in systems()
     assert "bouncing_ball" in systems()

@@ -1,5 +1,6 @@
 """The pages of Systems: what is in them, and in a browser."""
 
+import base64
 import json
 import re
 
@@ -56,10 +57,23 @@ def test_thinned_records_keep_impacts_and_impulses(ball):
     times = np.array(found["t"])
     hits = times[np.array(found["jumps"]) + 1]
     assert np.max(np.min(np.abs(hits[:, None] - sol.impacts.time), axis=1)) < 1e-6
-    import base64
-
     pushed = np.frombuffer(base64.b64decode(found["impulse"]), "<f4")
     assert pushed.sum() == pytest.approx(float(np.sum(sol.impulse)), rel=1e-5)
+
+
+def test_the_page_tells_impacts_from_lasting_contact():
+    """A ball that comes to rest: its weight as a force, thinned or not, and no stem of rest."""
+    p = carom.models.bouncing_ball(e=0.0)
+    for dt in (1e-3, 1e-4):  # 1,000 records, and more than a page has
+        sol = carom.solve(p.system, carom.Moreau(), [0.1], [0.0], t1=1.0, dt=dt)
+        found = data_of(system_page(sol))
+        blow, force = (
+            np.frombuffer(base64.b64decode(found[n]), "<f4") for n in ("impulse", "force")
+        )
+        assert np.count_nonzero(blow) <= 2
+        assert blow.sum() == pytest.approx(float(sol.impacts.impulse.sum()), rel=1e-6)
+        assert np.allclose(force[np.array(found["t"]) > 0.2], 9.81, rtol=1e-5)
+        assert found["friction"] is None
 
 
 @pytest.mark.parametrize("name", list(carom.models.catalogue()))

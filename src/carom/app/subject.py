@@ -1,15 +1,16 @@
 """What the laboratory looks at: a model of carom.models, or a file of one's own, with its numbers.
 
 The numbers of a model are the parameters of its function.  Those of a Python file are the literals
-given to a name at its top level (``e = 0.8``) or to a keyword of the call that makes ``problem``
-(``restitution=0.8``): a value is put into the text in its place, so that the text with new values
-is again a run file.
+given to a name at its top level (``e = 0.8``, ``g, l = 9.81, 0.5``) or to a keyword of the call
+that makes ``problem`` (``restitution=0.8``; of a list each entry, ``friction.0``): a value is put
+into the text in its place, so that the text with new values is again a run file.
 """
 
 import ast
 import dataclasses
 import inspect
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,15 @@ from carom.models.problem import Problem
 from carom.models.references import computed
 from carom.worlds.system.system import System
 
-_OF_RUN = ("dt", "t0", "t1", "every", "period")  # names of a file that are not parameters
+_OF_RUN = (
+    "dt",
+    "t0",
+    "t1",
+    "q0",
+    "v0",
+    "every",
+    "period",
+)  # names of a file that are not parameters
 _UNIT = ("e", "restitution", "friction", "mu", "damping")  # between 0 and 1
 
 
@@ -40,7 +49,7 @@ def parameter(name: str, value) -> dict:
         low, high, value = 0, 1, int(value)
     elif kind == "whole":
         low, high = min(1, value), max(10, 3 * value)
-    elif name in _UNIT:
+    elif name.partition(".")[0] in _UNIT:
         low, high = 0.0, max(1.0, value)
     elif value == 0:
         low, high = -1.0, 1.0
@@ -200,19 +209,34 @@ def subject_of(name: str) -> Model | OwnFile:
 def _numbers(tree: ast.Module) -> dict[str, tuple[float, tuple[int, int, int]]]:
     """Name to value and place (line, first and last column in bytes) of the literals that vary."""
     found = {}
-    for node in tree.body:
-        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
-            continue
-        name = node.targets[0].id
-        named = {name: node.value}
-        if name == "problem" and isinstance(node.value, ast.Call):
-            named = {k.arg: k.value for k in node.value.keywords if k.arg}
-        for key, value in named.items():
-            number = _literal(value)
-            if number is not None and key not in _OF_RUN and value.lineno == value.end_lineno:
-                place = (value.lineno - 1, value.col_offset, value.end_col_offset or 0)
-                found[key] = (number, place)
+    for key, value in _named(tree):
+        number = _literal(value)
+        name = key.partition(".")[0]
+        if number is not None and name not in _OF_RUN and value.lineno == value.end_lineno:
+            place = (value.lineno - 1, value.col_offset, value.end_col_offset or 0)
+            found[key] = (number, place)
     return found
+
+
+def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """What stands after ``e =``, ``g, l =`` and ``restitution=``; entries of lists one by one."""
+    for node in tree.body:
+        if not isinstance(node, ast.Assign):
+            continue
+        target, value = node.targets[0], node.value
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = list(zip(target.elts, value.elts, strict=False))
+        named = [(name.id, x) for name, x in pairs if isinstance(name, ast.Name)]
+        if named and named[0][0] == "problem" and isinstance(value, ast.Call):
+            named = [(k.arg, k.value) for k in value.keywords if k.arg]
+        for key, x in named:
+            entries = x.elts if isinstance(x, ast.List | ast.Tuple) else None
+            yield from (
+                [(key, x)]
+                if entries is None
+                else [(f"{key}.{k}", entry) for k, entry in enumerate(entries)]
+            )
 
 
 def _literal(node) -> float | None:

@@ -26,6 +26,7 @@ class Pushes(NamedTuple):
     friction: np.ndarray | None  # (n - 1, p) [N]; in space its size
     rubbed: np.ndarray | None  # (n, p) [N s] at impacts
     plane: bool  # whether friction has a sign
+    blow: np.ndarray  # (n, p) [N s] of impacts, since the record before
 
     @property
     def lasts(self) -> bool:
@@ -43,13 +44,13 @@ class Pushes(NamedTuple):
         h = np.maximum(np.diff(t), 1e-300)[:, None]
         struck = table["time"], table["constraint"], table["impulse"]
         if sol.friction is None:
-            return Pushes(*struck, rest[1:] / h, None, None, True)
+            return Pushes(*struck, rest[1:] / h, None, None, True, blow)
         part, rub = rest / np.where(impulse > 0.0, impulse, 1.0), np.asarray(sol.friction, float)
         plane = rub.ndim == 2
         rub = rub if plane else np.linalg.norm(rub, axis=-1)
         rubbed = rub * (1.0 - part)
         rubbed[(blow == 0.0) | (np.abs(rubbed) <= small)] = 0.0
-        return Pushes(*struck, rest[1:] / h, (rub * part)[1:] / h, rubbed, plane)
+        return Pushes(*struck, rest[1:] / h, (rub * part)[1:] / h, rubbed, plane, blow)
 
 
 def _blows(table, t, impulse) -> np.ndarray:
