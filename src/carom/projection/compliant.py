@@ -319,6 +319,6 @@ class _Path:
         e = mode == SLIP
         turn = np.linalg.norm(dz[e, 1:], axis=1)
         length = np.linalg.norm(z[e, 1:], axis=1)
-        turned = float(np.min(_TURN * length / np.maximum(turn, 1e-300), initial=np.inf))
-        moved = _LONGEST * (np.linalg.norm(y) + self.size) / max(np.linalg.norm(dy), 1e-300)
+        turned = float(np.min(_TURN * length / np.maximum(turn, 1e-200), initial=np.inf))
+        moved = _LONGEST * (np.linalg.norm(y) + self.size) / max(np.linalg.norm(dy), 1e-200)
         return min(self.longest, turned, moved)

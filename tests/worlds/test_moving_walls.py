@@ -1,0 +1,46 @@
+"""Walls that move, with friction: the same motion in every frame that moves evenly."""
+
+import numpy as np
+import pytest
+
+import carom
+from carom.spheres import Plane
+
+
+def in_a_frame(d, seed, boost, mu):
+    """Spheres thrown about in a box whose floor shakes and runs as a belt, seen from a frame."""
+    rng = np.random.default_rng(seed)
+    k, n, r = np.arange(8), 2 if d == 3 else 3, 0.05
+    x = np.stack([k // n**a % n for a in range(d)], axis=1) * 0.11 + 0.06
+    x = x + 0.002 * rng.uniform(-1.0, 1.0, x.shape)
+    boost, up = boost * rng.normal(size=d), np.eye(d)[-1]
+    belt, wide = 0.5 * np.eye(d)[0], 0.11 * n + 0.01
+
+    def wall(point, normal, shake, surface):
+        def moved(t):
+            return point + boost * t + shake * (1.0 - np.cos(30.0 * t)) * up
+
+        return Plane(moved, normal, velocity=surface + boost)
+
+    walls = [wall(0.0 * up, up, 0.003, belt)]
+    for e in np.eye(d)[:-1]:
+        walls += [wall(0.0 * up, e, 0.0, 0.0), wall(wide * e, -e, 0.0, 0.0)]
+    about = {"gravity": -9.81 * up, "friction": mu, "tolerance": 1e-8}
+    v = 0.3 * rng.normal(size=x.shape) + boost
+    pile = carom.Spheres(x, r, v, walls=walls, **about)
+    sol = carom.solve(pile, carom.Maury(), t1=0.1, dt=2e-3)
+    t = np.asarray(sol.t)[:, None, None]
+    return sol.q - boost * t, sol.v - boost, sol.spin
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mu", [0.2, 0.5])
+@pytest.mark.parametrize("d", [2, 3])
+def test_every_frame_sees_the_same(d, mu):
+    """With mu = 1 walls and floor wedge spheres: a step need not have one answer, nor any."""
+    for seed in range(3):
+        still, moving = (in_a_frame(d, seed, boost, mu) for boost in (0.0, 2.0))
+        for one, other in zip(still, moving, strict=True):
+            scale = max(1.0, np.max(np.abs(one)))
+            np.testing.assert_allclose(other, one, rtol=0, atol=1e-4 * scale)
+        assert np.max(np.abs(still[2])) > 1.0  # the belt turns them
