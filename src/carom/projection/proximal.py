@@ -13,7 +13,17 @@ solved by sweeps and by Newton steps on
 (Alart and Curnier 1991; for the convex law F = y - P_K(z)) whose matrix is (1 - B) + B (A + eps)
 with B the derivative of the right-hand sides by z, block by block.  Once it is solved well enough
 c moves to y and eps falls; where that takes too long eps rises.
+
+Where A = G G^T is known, G = D^(-1/2) H M^(-1/2), a step is found by the motions x = G^T dy of the
+bodies: with C = (1 - B) + eps B, block by block,
+
+    (1 + G^T C^-1 B G) x = -G^T C^-1 F,     dy = -C^-1 (F + B G x)                            (3)
+
+Bodies are coupled if they touch, contacts if they have a body in common, and bodies are fewer; so
+(3) has a few entries where (2) has many (5690 contacts of a pour: a fifth of the time).
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -22,24 +32,46 @@ from scipy.sparse import linalg
 from carom.kernels import friction
 from carom.projection.cones import onto_cone
 
-_START, _FALL, _RISE = 0.1, 0.3, 3.0  # eps: at first, when a problem is solved, when it is not
+_START, _FALL = 0.1, 0.3  # eps: at first, and when a problem is solved
 _LEAST, _MOST = 1e-11, 10.0
 _NEAR = 0.3  # of the residual of the law: the proximal problem is solved well enough
-_TRIES = 8  # turns, after which it is not
 _PARTS = (1.0, 0.5, 0.2, 0.05)  # of a Newton step, which are tried
-_SWEEPS = 10  # between two Newton steps
 _DENSE = 100  # unknowns, up to which a matrix is factorised as a full one
+# The pattern of (3) is symmetric, and its diagonal serves as pivots
+_SYMMETRIC: Any = {
+    "permc_spec": "MMD_AT_PLUS_A",
+    "diag_pivot_thresh": 0.0,
+    "options": {"SymmetricMode": True},
+}
+_CREEP, _CREEPING, _SLOW = 0.03, 2e-3, 200  # eps of sweeps alone, at first and at least; sweeps
 
 
-def solve(W, q, mu, dim, size, index, data, r, goal, coulomb, turns, good=None):
+class Pace(NamedTuple):
+    """How sweeps and Newton steps share the work."""
+
+    sweeps: int  # before a Newton step
+    spared: bool  # whether there is no such step where the sweeps do
+    tries: int  # turns, after which a proximal problem is not solved, and ...
+    rise: float  # ... eps rises
+    quick: int  # turns within which it must be solved for eps to fall
+
+
+FEW = Pace(10, False, 8, 3.0, 8)
+MANY = Pace(100, True, 4, 2.0, 2)  # of thousands of contacts: a step takes as long as many sweeps
+
+
+def solve(
+    W, q, mu, dim, size, index, data, r, goal, coulomb, turns, good=None, root=None, pace=FEW
+):
     """From r until the residual is at most ``goal``; returns r, turns and the residual.
 
     ``size``, ``index`` and ``data`` are of `sizes` and `packed`.  ``good(r)`` takes the place of
-    the goal, which is then about what it asks for.
+    the goal, which is then about what it asks for.  ``root`` is H M^(-1/2), if known.
     """
     weight = np.repeat(np.sqrt(size), dim)
     scale = sparse.diags(1.0 / weight)
     A, w = (scale @ W @ scale).tocsc(), q / weight
+    G = None if root is None else (scale @ root).tocsr()
     proximal = _Proximal(dim, index, data, A.shape[0] // dim, size)
     law = _Law(mu, dim, coulomb, weight)
     y = weight * r
@@ -47,16 +79,18 @@ def solve(W, q, mu, dim, size, index, data, r, goal, coulomb, turns, good=None):
     best, least = y, law.residual(y, A @ y + w)
     near = _NEAR * least
     for turn in range(turns):
-        y = weight * proximal.swept(y / weight, centre / weight, eps, goal, coulomb)
+        y = proximal.swept(y / weight, centre / weight, eps, goal, coulomb, pace.sweeps)
+        y *= weight
         u = A @ y + w + eps * (y - centre)
         found = law.residual(y, u)
-        step = _step(law, A, y, u, eps)
-        moved = A @ step + eps * step
-        if np.all(np.isfinite(moved)):
-            trials = [law.residual(y + part * step, u + part * moved) for part in _PARTS]
-            which = int(np.argmin(trials))
-            if trials[which] < found:
-                y, found = y + _PARTS[which] * step, trials[which]
+        if not (pace.spared and found <= near):
+            step = _step(law, A, y, u, eps, G)
+            moved = A @ step + eps * step
+            if np.all(np.isfinite(moved)):
+                trials = [law.residual(y + part * step, u + part * moved) for part in _PARTS]
+                which = int(np.argmin(trials))
+                if trials[which] < found:
+                    y, found = y + _PARTS[which] * step, trials[which]
         whole = law.residual(y, A @ y + w)
         if whole < least:
             best, least = y, whole
@@ -64,10 +98,32 @@ def solve(W, q, mu, dim, size, index, data, r, goal, coulomb, turns, good=None):
             return best / weight, turn + 1, least
         tries += 1
         if found <= near:
-            centre, near, eps, tries = y, _NEAR * whole, max(_FALL * eps, _LEAST), 0
-        elif tries >= _TRIES:
-            eps, tries = min(_RISE * eps, _MOST), 0
+            fall = _FALL if tries <= pace.quick else 1.0
+            centre, near, eps, tries = y, _NEAR * whole, max(fall * eps, _LEAST), 0
+        elif tries >= pace.tries:
+            eps, tries = min(pace.rise * eps, _MOST), 0
     return best / weight, turns, least
+
+
+def crept(W, q, mu, dim, size, index, data, r, goal, turns, good):
+    """Some turns of sweeps over proximal problems, which do not run in circles; ``good`` sees each.
+
+    What they fail on is swept again from its centre, with a larger eps.
+    """
+    weight = np.repeat(np.sqrt(size), dim)
+    proximal, law = _Proximal(dim, index, data, len(mu), size), _Law(mu, dim, True, weight)
+    centre, eps = r, _CREEP
+    for _ in range(turns):
+        r = proximal.swept(centre, centre, eps, goal, True, _SLOW)
+        if good(r):
+            break
+        u = W @ r + q
+        yields = eps * np.repeat(size, dim) * (r - centre)
+        found, whole = (law.residual(weight * r, x / weight) for x in (u + yields, u))
+        if found <= _NEAR * whole:
+            centre, eps = r, max(_FALL * eps, _CREEPING)
+        else:
+            eps *= FEW.rise
 
 
 class _Proximal:
@@ -89,13 +145,13 @@ class _Proximal:
         )
         self.added = np.repeat(np.concatenate([sizes[column[own]], sizes, sizes]), dim)
 
-    def swept(self, r, centre, eps, goal, coulomb):
+    def swept(self, r, centre, eps, goal, coulomb, sweeps):
         data, size = self.data.copy(), len(r)
         data[self.entries] += eps * self.added
         data[-size:] -= eps * np.repeat(self.sizes, self.dim) * centre
         work = np.zeros(4 * size + len(self.sizes))
         work[:size] = r
-        friction.sweeps(self.dim, coulomb, self.index, data, 0.1 * goal, _SWEEPS, _SWEEPS, work)
+        friction.sweeps(self.dim, coulomb, self.index, data, 0.1 * goal, sweeps, sweeps, work)
         return work[:size]
 
 
@@ -143,27 +199,46 @@ class _Law:
         return y - onto.ravel(), B
 
 
-def _step(law, A, y, u, eps):
-    """-((1 - B) + B (A + eps))^-1 F, or nothing where that is singular."""
+def _step(law, A, y, u, eps, G=None):
+    """-((1 - B) + B (A + eps))^-1 F, by (3) where G is given; nan where that is singular."""
     F, B = law.newton(y, u)
-    n, m = len(law.mu), law.dim
-    if len(y) <= _DENSE:
-        full = A.toarray() + eps * np.eye(len(y))
-        J = np.einsum("kab,kbj->kaj", B, full.reshape(n, m, -1)).reshape(len(y), -1)
-        for a in range(m):
-            for b in range(m):
-                at = m * np.arange(n)
-                J[at + a, at + b] += (a == b) - B[:, a, b]
-        try:
-            return np.linalg.solve(J, -F)
-        except np.linalg.LinAlgError:
-            return np.full_like(y, np.nan)
-    blocks = sparse.bsr_matrix((B, np.arange(n), np.arange(n + 1)), shape=A.shape)
-    one = sparse.eye(len(y), format="csc")
     try:
+        if len(y) <= _DENSE:
+            return _full_step(law, A, F, B, eps)
+        if G is not None:
+            return _step_of_bodies(G, F, B, eps)
+        one, blocks = sparse.eye(len(y), format="csc"), _diagonal(B)
         return linalg.splu((one - blocks + blocks @ (A + eps * one)).tocsc()).solve(-F)
-    except RuntimeError:
+    except (np.linalg.LinAlgError, RuntimeError):
         return np.full_like(y, np.nan)
+
+
+def _full_step(law, A, F, B, eps):
+    n, m = len(law.mu), law.dim
+    full = A.toarray() + eps * np.eye(len(F))
+    J = np.einsum("kab,kbj->kaj", B, full.reshape(n, m, -1)).reshape(len(F), -1)
+    for a in range(m):
+        for b in range(m):
+            at = m * np.arange(n)
+            J[at + a, at + b] += (a == b) - B[:, a, b]
+    return np.linalg.solve(J, -F)
+
+
+def _step_of_bodies(G, F, B, eps):
+    """(3); what is open drops out, so that bodies without a contact that pushes stand alone."""
+    n, m = B.shape[:2]
+    C = np.eye(m) - B + eps * B
+    direct = np.linalg.solve(C, F.reshape(n, m, 1)).ravel()
+    through = _diagonal(np.linalg.solve(C, B))
+    matrix = sparse.eye(G.shape[1], format="csc") + (G.T @ (through @ G)).tocsc()
+    x = linalg.splu(matrix, **_SYMMETRIC).solve(-(G.T @ direct))
+    return -direct - through @ (G @ x)
+
+
+def _diagonal(B):
+    """The blocks (n, m, m) as a matrix."""
+    n, m = B.shape[:2]
+    return sparse.bsr_matrix((B, np.arange(n), np.arange(n + 1)), shape=(n * m, n * m))
 
 
 def residual(W, q, mu, dim, size, r):

@@ -5,7 +5,9 @@ one, while the others keep their impulses: by Newton's method on proximal proble
 (projection/proximal.py), which mostly does, or else along the path of projection/compliant.py,
 which must, if there is an answer.  The path grows longer with the block: of a large one, the
 contacts around those that lack are solved by Newton's method, or those around the one that lacks
-most in both ways, and then all are swept, in turn.
+most in both ways, and then all are swept, in turn: as proximal problems, for sweeps over the law
+itself run in circles, and spoil what was found; these are tried after each turn, and taken where
+they end.
 
 There is no answer where friction holds what b drives apart: some impulses r in their cones do
 nothing, H^T r = 0, and b . r < 0.  So does a ball in a corner (mu >= 1) that Newton's law drives
@@ -24,9 +26,9 @@ from carom.worlds.spheres.levers import Levers, hold_couples, within
 
 # The most contacts for Newton's method (twice as many around what lacks), and for the path ...
 _WHOLE, _ROWS = 5000, 1000
-_NEAR, _ROUNDS, _SWEPT = 500, 40, 100  # ... of more these, and sweeps of all, in turn
-_TURNS, _MANY, _PIVOTS = 15, 60, 2000  # of Newton's method, and along the path
-_RINGS = (2, 4, 8, 0)  # of contacts around those that lack, in turn; 0: around the worst alone
+_NEAR, _ROUNDS, _SWEPT = 500, 40, 300  # ... of more these, and sweeps of all, in turn
+_TURNS, _MANY, _CREPT, _PIVOTS = 15, 20, 4, 2000  # of Newton's method, sweeps; along the path
+_RINGS = (2, 2, 4, 0)  # of contacts around those that lack, in turn; 0: around the worst alone
 _WIDENINGS = (0, 1, 4, 16)  # rings of contacts that do not bounce around those that are held
 _CLIPPINGS, _CLIPPED = 30, 1e-12  # turns, and the part of lam_t that ends them
 _SHARE = 0.98  # of the tolerance, as in kernels/numba/projection.py
@@ -140,7 +142,7 @@ def _tried(problem, planar, limit):
 
 def _at_once(problem, planar, turns, limit):
     """Turns and pivots made on all contacts, and whether they led to an answer."""
-    block = (_Block if problem[_LAW].ndim == 1 else _Levered)(problem, planar)
+    block = _block_of(problem, planar)
     done = block.newton(min(turns, limit))
     if block.least > _SHARE and len(problem[1]) <= _ROWS:
         done += block.path(min(_PIVOTS, limit - done))
@@ -151,8 +153,8 @@ def _at_once(problem, planar, turns, limit):
 def _by_parts(problem, planar, limit):
     """Sweeps, turns and pivots made, and whether that led to an answer; the best is in lam.
 
-    The contacts around all that lack, or around the one that lacks most, and then sweeps over all
-    contacts, in turn.
+    The contacts around all that lack, or around the one that lacks most, and then sweeps over
+    proximal problems of all contacts, in turn, until sweeps over all contacts end.
     """
     from carom.kernels import sliding
 
@@ -169,12 +171,21 @@ def _by_parts(problem, planar, limit):
         part = _part(problem, rows)
         done += _at_once(part, planar, turns, limit - done)[0]
         lam[rows] = part[_LAM]
-        done += sliding.accelerated_gauss_seidel(*problem, _SWEPT)[2]
+        block = _block_of(problem, planar)
+        block.creep(_CREPT)
+        kept = lam[:] = block.wide(block.best)
+        done += _CREPT + sliding.accelerated_gauss_seidel(*problem, _SWEPT)[2]
+        if (left := np.max(_lacking(problem))) > _SHARE:
+            lam[:] = kept
         lacks = _lacking(problem)
-        if np.max(lacks) < least:
+        if min(left, np.max(lacks)) < least:
             best, least = lam.copy(), np.max(lacks)
     lam[:] = best
     return done, bool(least <= 1.0)
+
+
+def _block_of(problem, planar):
+    return (_Block if problem[_LAW].ndim == 1 else _Levered)(problem, planar)
 
 
 class _Block:
@@ -234,13 +245,30 @@ class _Block:
 
     def newton(self, turns):
         """Newton's method on proximal problems from the first r; how many turns there were."""
+        from scipy import sparse
+
+        from carom.projection import proximal
+
+        root = self.H @ sparse.diags(np.sqrt(self.mobile))
+        pace = proximal.MANY if len(self.mu) > _ROWS else proximal.FEW
+        return proximal.solve(*self.swept, True, turns, self.good, root, pace)[1]
+
+    @cached_property
+    def swept(self):
+        """What is asked for by proximal.solve: local, packed, the first r and a goal."""
         from carom.projection import proximal
 
         W, q, mu, m, size = self.local
-        index, data = proximal.packed(W, q, mu, m)
         r = self.first.ravel()
         goal = 0.5 * proximal.residual(W, q, mu, m, size, r) / max(self.least, 1.0)
-        return proximal.solve(*self.local, index, data, r, goal, True, turns, self.good)[1]
+        return *self.local, *proximal.packed(W, q, mu, m), r, goal
+
+    def creep(self, turns):
+        """Sweeps over proximal problems from the first r, so many times."""
+        from carom.projection import proximal
+
+        self.least = np.inf  # what is best now, not what was
+        proximal.crept(*self.swept, turns, self.good)
 
     def path(self, pivots):
         """Along the path of contacts that yield, from the first r; how many pivots there were."""
