@@ -475,3 +475,13 @@ def test_moving_pictures(d, tmp_path, monkeypatch):
     with pytest.raises(RecordError, match=r"ends in \.gif"):
         moving.animate(tmp_path / "ball.avi")
     assert mpl.pyplot.get_fignums() == []
+
+
+def test_a_loaded_run_by_penalty_has_no_table_of_impacts(tmp_path):
+    ball = carom.models.bouncing_ball().system
+    made = carom.solve(ball, carom.Penalty(lam=1e-4), [0.1], [0.0], t1=0.3, dt=0.01)
+    made.save(tmp_path / "ball.nc")
+    back = carom.load(tmp_path / "ball.nc")
+    assert not made._has_impacts()
+    assert not back._has_impacts()
+    assert back.scheme == made.scheme

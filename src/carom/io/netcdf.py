@@ -22,7 +22,7 @@ import h5py
 import numpy as np
 
 from carom.dump import arrays_of
-from carom.errors import CaromError, RecordError
+from carom.errors import RecordError
 from carom.fields import attributes
 from carom.io.growing import Column, GrowingFile, create
 from carom.io.recording import (
@@ -39,7 +39,7 @@ from carom.io.recording import (
 )
 from carom.results.impacts import COLUMNS, ImpactLog, listed
 from carom.results.solution import AXES, STATS, End, Motion, Origin, Stats, saved_solution
-from carom.schemes.named import scheme_of_text
+from carom.schemes.named import scheme_or_text
 from carom.status import NAMES, Status, name_of
 
 _FLOAT = np.dtype("<f8")
@@ -324,7 +324,7 @@ class RecordedSolution(Motion):
             self.stats = Stats(*(_number(h5, f"stats_{name}") for name in STATS))
             # not the attribute: HDF5 may read a damaged string of variable length for ever
             named = self.settings.get("scheme")
-            text = _scheme(str(h5.attrs["scheme"]) if named is None else named)
+            text = scheme_or_text(str(h5.attrs["scheme"]) if named is None else named)
             width = h5["q"].shape[1] + h5["v"].shape[1] + 4 * self.settings["gaps"]
         self.origin = Origin(text if scheme is None else scheme, system)
         if not self._count:
@@ -393,14 +393,6 @@ def status_of(h5) -> Any:
     """How the run ended, by the name that the file gives to its number."""
     names = str(h5["status"].attrs["flag_meanings"]).split()
     return getattr(Status, names[int(h5["status"][()])])
-
-
-def _scheme(text: str) -> Any:
-    """The scheme that a text names; the text where it is of another kind."""
-    try:
-        return scheme_of_text(text)
-    except CaromError:
-        return text
 
 
 _READ = ("t", *AXES, "_table")

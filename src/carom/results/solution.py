@@ -13,6 +13,7 @@ from jax.core import Tracer
 from carom.errors import RecordError, TimeError
 from carom.fields import MOTION, Field, attributes, axes_of
 from carom.results.impacts import COLUMNS, ImpactLog, resting
+from carom.schemes.named import scheme_or_text
 from carom.shown import Shown, counted
 from carom.status import Status, is_ok, name_of, text_of
 
@@ -357,7 +358,7 @@ def saved_solution(path) -> "Solution":
         status=status,
         dt=np.full(data["status"].shape, data.attrs["dt"])[()],
         end=_saved_end(data),
-        origin=Origin(scheme=data.attrs["scheme"], impacts=impacts),
+        origin=Origin(scheme=scheme_or_text(data.attrs["scheme"]), impacts=impacts),
     )
 
 

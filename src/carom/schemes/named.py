@@ -2,9 +2,10 @@
 
 import ast
 import difflib
+from typing import Any
 
 from carom.contracts import offers
-from carom.errors import KindError
+from carom.errors import CaromError, KindError
 from carom.schemes.event_driven import EventDriven
 from carom.schemes.maury import Maury
 from carom.schemes.moreau import Moreau
@@ -49,3 +50,11 @@ def _parsed(text):
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         pass
     raise KindError(f"scheme is {text!r}; write a name, or one with options: Moreau(implicit=True)")
+
+
+def scheme_or_text(text: str) -> Any:
+    """The scheme that a text names; the text where it is of another kind."""
+    try:
+        return scheme_of_text(text)
+    except CaromError:
+        return text
