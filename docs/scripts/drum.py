@@ -24,9 +24,6 @@ print(sol)
 
 figure, (section, height) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
 sol.plot(section)
-for x, _, z in pile.walls.obstacles_at(sol.t[-1])[0]:
-    section.add_patch(plt.Circle((x, z), radius, color="C3", alpha=0.5))
-section.add_patch(plt.Circle((0, 0), R, fill=False, color="C3"))
 height.plot(sol.t, np.mean(sol.x[:, :, 2], axis=1))
 height.set(xlabel="time [s]", ylabel="mean height [m]")
 plt.show()

@@ -22,7 +22,6 @@ print(sol)
 figure, axes = plt.subplots(1, 3, figsize=(11, 4.2), layout="constrained", width_ratios=(1, 1, 1.3))
 for ax, record in zip(axes[:2], (12, 30), strict=True):
     sol.plot(ax, record)
-    ax.plot([0.05, 0.1, 0.1], [0.0, 0.05, 0.5], "C3", [-0.05, -0.1, -0.1], [0.0, 0.05, 0.5], "C3")
     ax.set(xlim=(-0.15, 0.15), ylim=(-0.25, 0.4), title=f"t = {sol.t[record]:.2f} s")
 axes[2].plot(sol.t, np.mean(sol.x[:, :, 2] < 0.0, axis=1))
 axes[2].set(xlabel="time [s]", ylabel="part that is out", ylim=(0, 1))
@@ -37,7 +36,6 @@ figure, ax = plt.subplots(figsize=(3.4, 5.2), layout="constrained")
 def draw(record):
     ax.clear()
     sol.plot(ax, record)
-    ax.plot([0.05, 0.1, 0.1], [0.0, 0.05, 0.5], "C3", [-0.05, -0.1, -0.1], [0.0, 0.05, 0.5], "C3")
     ax.set(xlim=(-0.15, 0.15), ylim=(-0.25, 0.4))
 
 
