@@ -123,9 +123,10 @@ def solved(world, target, contacts, b, active, most) -> tuple[Any, Any, float, i
     u, left, done = swept(*problem, min(limit, _SWEEPS))
     good = left <= 1.0
     if 1.0 < left < np.inf and done < limit:
-        still = rows.rate[:, 0] if active is not None and world.pile.bounces else None
+        still, bounces = rows.rate[:, 0], active is not None and world.pile.bounces
         loose = most * max(1.0, _LOOSE / world.pile.tolerance), _LOOSELY
-        more, good = wedged.solved(problem, still, world.dimension == 2, limit - done, loose)
+        planar, limit = world.dimension == 2, limit - done
+        more, good = wedged.solved(problem, still, bounces, planar, limit, loose)
         u, left, _ = swept(*problem, 0)
         done += more
     if active is not None:

@@ -13,8 +13,8 @@ There is no answer where friction holds what b drives apart: some impulses r in 
 nothing, H^T r = 0, and b . r < 0.  So does a ball in a corner (mu >= 1) that Newton's law drives
 away from both walls, and so do overlaps that wedge each other, each to be opened by a little of its
 own.  What is held so does not bounce, and overlaps that are need not be opened, but must not grow:
-with b in the cones that are dual to those of r there is an answer.  (Without friction of walls that
-move, b = 0 is such.)
+with b in the cones that are dual to those of r there is an answer.  (Where walls do not move, b = 0
+is such; where they do, b is how fast they leave, and they may wedge what is between them.)
 """
 
 from functools import cached_property
@@ -35,11 +35,12 @@ _SHARE = 0.98  # of the tolerance, as in kernels/numba/projection.py
 _B, _LAW, _LAM = 5, 6, 9  # their places in a problem of kernels/numba/sliding.py
 
 
-def solved(problem, still, planar: bool, limit: int, loose) -> tuple[int, bool]:
+def solved(problem, still, bounces: bool, planar: bool, limit: int, loose) -> tuple[int, bool]:
     """Sweeps, turns and pivots made, and whether a run can go on with what was found.
 
     lam of ``problem`` is overwritten, and b where contacts do not bounce.  ``still`` (p,) is the
-    normal b of contacts that do not, or None where the law is none of impact.  ``loose`` takes the
+    normal b of contacts that do not: how fast walls leave; ``bounces`` where the law is one of
+    impact.  ``loose`` takes the
     place of the last two of ``problem``, what is allowed, for blocks that are not solved.
     """
     i, j, inverse = problem[1], problem[2], problem[7]
@@ -47,22 +48,22 @@ def solved(problem, still, planar: bool, limit: int, loose) -> tuple[int, bool]:
     for label in np.unique(labels[_lacking(problem) > _SHARE]):
         rows = np.flatnonzero(labels == label)
         part = _part(problem, rows)
-        more, led = _block(part, None if still is None else still[rows], planar, limit - done)
+        more, led = _block(part, still[rows], bounces, planar, limit - done)
         done, fine = done + more, fine and (led or _settled(part, limit, loose))
         problem[_B][rows], problem[_LAM][rows] = part[_B], part[_LAM]
     return done, fine
 
 
-def _block(part, still, planar, limit):
+def _block(part, still, bounces, planar, limit):
     """Sweeps, turns and pivots made on a block, and whether they led to an answer, in its lam."""
     i, j, b, inverse = part[1], part[2], part[_B], part[7]
     done, led = _tried(part, planar, limit)
     if led:
         return done, True
-    if still is None:
-        if not np.any(b[:, 0] < 0.0):
+    if not bounces:
+        if not np.any(b[:, 0] < still):
             return done, False
-        b[:, 0] = np.maximum(b[:, 0], 0.0)
+        b[:, 0] = np.maximum(b[:, 0], still)
         part[_LAM][:] = 0.0  # where there was no answer it has grown
         more, led = _tried(part, planar, limit - done)
         return done + more, led
