@@ -28,6 +28,7 @@ from carom.worlds.spheres.levers import Levers, hold_couples, within
 _WHOLE, _ROWS = 5000, 1000
 _NEAR, _ROUNDS, _SWEPT = 500, 40, 300  # ... of more these, and sweeps of all, in turn
 _TURNS, _MANY, _CREPT, _PIVOTS = 15, 20, 4, 2000  # of Newton's method, sweeps; along the path
+_EACH, _LONG = 2, 10  # contacts to a turn of Newton's method before the path, its pivots for each
 _RINGS = (2, 2, 4, 0)  # of contacts around those that lack, in turn; 0: around the worst alone
 _WIDENINGS = (0, 1, 4, 16)  # rings of contacts that do not bounce around those that are held
 _CLIPPINGS, _CLIPPED = 30, 1e-12  # turns, and the part of lam_t that ends them
@@ -143,10 +144,12 @@ def _tried(problem, planar, limit):
 
 def _at_once(problem, planar, turns, limit):
     """Turns and pivots made on all contacts, and whether they led to an answer."""
-    block = _block_of(problem, planar)
+    block, rows = _block_of(problem, planar), len(problem[1])
+    if rows <= _ROWS:
+        turns = max(turns, rows // _EACH)
     done = block.newton(min(turns, limit))
-    if block.least > _SHARE and len(problem[1]) <= _ROWS:
-        done += block.path(min(_PIVOTS, limit - done))
+    if block.least > _SHARE and rows <= _ROWS:
+        done += block.path(min(max(_PIVOTS, _LONG * rows), limit - done))
     problem[_LAM][:] = block.wide(block.best)
     return done, block.least <= _SHARE
 
