@@ -41,8 +41,8 @@ def solved(problem, still, bounces: bool, planar: bool, limit: int, loose) -> tu
 
     lam of ``problem`` is overwritten, and b where contacts do not bounce.  ``still`` (p,) is the
     normal b of contacts that do not: how fast walls leave; ``bounces`` where the law is one of
-    impact.  ``loose`` takes the
-    place of the last two of ``problem``, what is allowed, for blocks that are not solved.
+    impact.  ``loose`` takes the place of the last two of ``problem``, what is allowed, for blocks
+    that are not solved.
     """
     i, j, inverse = problem[1], problem[2], problem[7]
     labels, done, fine = blocks(i, j, inverse), 0, True
