@@ -72,7 +72,12 @@ class Law(eqx.Module):
         v+ = proj(v-, V) - e proj(v-, N*) is the projection of v- with this b: substitute
         u = -e v- + (1 + e) y.  In this form e may differ from contact to contact.
         """
-        return rate.at[:, 0].add(self.e * before[:, 0])
+        return in_normal(rate, rate[:, 0] + self.e * before[:, 0])
+
+
+def in_normal(b: Array, normal: Array) -> Array:
+    """b (p, m) with ``normal`` (p,) in its first column; written there it would cut a kernel."""
+    return jnp.where(jnp.arange(b.shape[1]) == 0, normal[:, None], b)
 
 
 def alone(e, before, a) -> tuple:

@@ -376,3 +376,31 @@ def test_slip_of_the_wrong_shape():
     )
     with pytest.raises(carom.errors.ShapeError, match="slip returns shape"):
         carom.solve(system, carom.Moreau(), [0.0, 0.0], [1.0, 0.0], t1=1.0, dt=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury()], ids=str)
+def test_a_batch_with_one_contact_is_the_closed_form(scheme):
+    """No matrix product and no write into an array in its loop, which cost it a factor of two;
+    each member moves as it does alone.  (benchmarks/speed.py, friction: at most 3 times none)"""
+
+    def thrown(speed):
+        system = carom.System(
+            force=lambda t, q, v: jnp.array([0.0, -9.81]),
+            gap=lambda t, q: q[1:],
+            friction=0.3,
+            slip=lambda t, q, v: v[:1] - 0.1,
+            restitution=0.4,
+        )
+        start = {"q0": jnp.array([0.0, 0.01]), "v0": jnp.stack([speed, 0.0])}
+        sol = carom.solve(system, scheme, **start, t1=0.2, dt=1e-3, record=carom.Record(final=True))
+        return sol.q[-1], sol.v[-1]
+
+    speeds = np.linspace(-0.5, 1.5, 9)
+    batch = jax.jit(jax.vmap(thrown)).lower(speeds).compile()
+    inside = [line for line in batch.as_text().splitlines() if "while/body/while/body" in line]
+    assert inside
+    assert not [line for line in inside if " dot(" in line or " dynamic-update-slice(" in line]
+    alone = [jax.jit(thrown)(speed) for speed in speeds]
+    for together, one in zip(batch(speeds), zip(*alone, strict=True), strict=True):
+        np.testing.assert_allclose(together, one, rtol=1e-12, atol=1e-14)

@@ -145,7 +145,7 @@ class _Contacts(eqx.Module):
             return _natural(y, u, self.mu, self.active, self.free, True)
         z = y - u
         push = jnp.maximum(z[:, 0], 0.0)
-        reach, length = self.mu * push, _length(z[:, 1:])
+        reach, length = self.mu * push, length_of(z[:, 1:])
         shrink = jnp.where(length <= reach, 1.0, reach / jnp.where(length > 0.0, length, 1.0))
         onto = jnp.concatenate([push[:, None], shrink[:, None] * z[:, 1:]], axis=1)
         return _where(self.free, u, _where(self.active, y - onto, y))
@@ -170,18 +170,25 @@ def _stiffness(N):
 
 def _natural(y, u, mu, active, free, convex):
     """y - P_K(y - u - mu |u_t| n), contact by contact; y where not active, u for a joint."""
-    shift = 0.0 if convex or y.shape[1] == 1 else mu * _length(u[:, 1:])
+    shift = 0.0 if convex or y.shape[1] == 1 else mu * length_of(u[:, 1:])
     z = (y - u).at[:, 0].add(-shift)
     return _where(free, u, _where(active, y - onto_cone(z, mu), y))
 
 
 def onto_cone(z, mu, xp: Any = jnp):
     """The nearest point of |z_t| <= mu z_n, contact by contact: z (p, m), mu (p,)."""
-    length = _length(z[:, 1:], xp)
-    normal = xp.maximum((z[:, 0] + mu * length) / (1.0 + mu * mu), 0.0)
-    along = (mu * normal / xp.where(length > 0.0, length, 1.0))[:, None] * z[:, 1:]
-    edge = xp.concatenate([normal[:, None], along], axis=1)
-    return xp.where((length <= mu * z[:, 0])[:, None], z, edge)
+    normal, along = onto_cone_apart(z[:, 0], z[:, 1:], mu, xp)
+    return xp.concatenate([normal[:, None], along], axis=1)
+
+
+def onto_cone_apart(n, t, mu, xp: Any = jnp):
+    """The same with z_n (p,) and z_t (p, m - 1) apart, in and out."""
+    length = length_of(t, xp)
+    normal = xp.maximum((n + mu * length) / (1.0 + mu * mu), 0.0)
+    one = xp.sign(t) if t.shape[1] == 1 else t / xp.where(length > 0.0, length, 1.0)[:, None]
+    inside = length <= mu * n
+    edge = (mu * normal)[:, None] * one
+    return xp.where(inside, n, normal), xp.where(inside[:, None], t, edge)
 
 
 def _where(which, a, b):
@@ -192,8 +199,10 @@ def _norm(x):
     return jnp.sqrt(jnp.sum(x * x))
 
 
-def _length(t, xp: Any = jnp):
+def length_of(t, xp: Any = jnp):
     """|t| over the last axis, with a derivative of 0 at 0."""
+    if t.shape[-1] == 1:
+        return xp.abs(t[..., 0])
     square = xp.sum(t * t, axis=-1)
     return xp.where(square > 0.0, xp.sqrt(xp.where(square > 0.0, square, 1.0)), 0.0)
 
@@ -206,7 +215,7 @@ def _newton(c: _Contacts, y, F, eps):
     A = c.A + eps * E
     z = y - u
     n, t = z[:, 0], z[:, 1:]
-    length = _length(t)
+    length = length_of(t)
     unit = t / jnp.where(length > 0.0, length, 1.0)[:, None]
     through = E - A  # dz
     across = unit[:, :, None] * unit[:, None, :]
@@ -328,7 +337,7 @@ def _contact(A, b, mu, free, convex, guess):
     held = solve_dense(A, -b)
     if m == 1:
         return jnp.where(free, held, jnp.maximum(held, 0.0))
-    length = _length(held[1:])
+    length = length_of(held[1:])
     if convex:
         stays = length <= mu * held[0]
         new = jax.lax.fori_loop(
@@ -367,7 +376,7 @@ def _slip(S, c, g, h, mu, wanted):
     def turn(state):
         l, low, high, _, k = state
         t, dt = sliding(l)
-        length, normal = _length(t), h - jnp.sum(g * t)
+        length, normal = length_of(t), h - jnp.sum(g * t)
         f = mu * normal - length
         low, high = jnp.where(f < 0.0, l, low), jnp.where(f < 0.0, high, l)
         slope = mu * (-jnp.sum(g * dt) * length - normal * jnp.sum(t * dt) / length)
@@ -379,4 +388,4 @@ def _slip(S, c, g, h, mu, wanted):
 
     start = (jnp.array(1.0), jnp.array(0.0), jnp.array(jnp.inf), wanted, jnp.array(0))
     t, _ = sliding(jax.lax.while_loop(unfinished, turn, start)[0])
-    return jnp.concatenate([_length(t)[None] / jnp.where(mu > 0.0, mu, 1.0), t])
+    return jnp.concatenate([length_of(t)[None] / jnp.where(mu > 0.0, mu, 1.0), t])

@@ -19,20 +19,23 @@ In the plane the root is a fraction.
 Several contacts: projection/cones.py.
 """
 
+from functools import reduce
+
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from carom.projection.cones import onto_cone, project_cones
+from carom.projection.cones import length_of, onto_cone_apart, project_cones
 from carom.projection.exact import Projection
 from carom.projection.joints import free_of_joints
-from carom.projection.metric import Metric
+from carom.projection.metric import Metric, product, times
 from carom.status import Status, failing, first_failure
 
 _UNCONVERGED = 1e-9  # a residual above this is not called ok
 _ROOTS = 60  # halvings at the worst
 _ROUNDING = 16 * 2.0**-52 / _UNCONVERGED
 _TINY = 1e-300
+_SHORT = 8  # terms of a sum that is written out
 
 
 def coulomb(
@@ -51,17 +54,18 @@ def coulomb(
     free = free_of_joints(metric, target, rows, b, joints)
     n = free.b.shape[0]
     mu, active = mu[:n], active[:n]
-    A = jnp.einsum("iak,jbk->iajb", free.rows, free.rows)
+    flat = free.rows.reshape(-1, free.rows.shape[2])
+    A = times(flat, flat.T).reshape(n, -1, n, free.rows.shape[1])
     if n == 1:
         r, turns = _one(A[0, :, 0], free.b[0], mu[0], active[0])[None], jnp.array(0)
     else:
         still = jnp.zeros_like(free.y0)
         found = project_cones(still, free.rows, free.b, mu, active=active)
         r, turns = found.multipliers, found.iterations
-    y = free.y0 + jnp.einsum("iak,ia->k", free.rows, r)
+    y = free.y0 + product(flat.T, r.reshape(-1))
     x = target + metric.lift(y)
-    u = (b + jnp.einsum("iad,d->ia", rows, x))[:n]
-    terms = (jnp.abs(b) + jnp.einsum("iad,d->ia", jnp.abs(rows), jnp.abs(target)))[:n]
+    u = (b + _summed(rows, x))[:n]
+    terms = (jnp.abs(b) + _summed(jnp.abs(rows), jnp.abs(target)))[:n]
     residual = jnp.maximum(_measured(A, u, free.b, r, mu, active, terms), free.residual(y))
     status = first_failure(
         failing(~jnp.all(jnp.isfinite(x)), Status.nonfinite),
@@ -74,14 +78,28 @@ def coulomb(
 def _measured(A, u, w, r, mu, active, terms):
     """The largest violation of (2): the natural map as a velocity, relative to its terms, or to the
     rounding of those that w is the rest of (a gap that opens as fast as it closes)."""
-    rho = 1.0 / jnp.maximum(jnp.einsum("iaia->i", A), _TINY)
-    t = jnp.sqrt(jnp.sum(u[:, 1:] ** 2, axis=1))
-    bar = u.at[:, 0].add(mu * t)
-    off = (r - onto_cone(r - rho[:, None] * bar, mu)) / rho[:, None]
-    scale = jnp.abs(w) + jnp.einsum("iajb,jb->ia", jnp.abs(A), jnp.abs(r))
-    scale = jnp.maximum(jnp.max(scale, axis=1), _ROUNDING * jnp.max(terms, axis=1))
-    off = jnp.max(jnp.abs(off), axis=1) / jnp.maximum((1.0 + mu) * scale, _TINY)
+    stiffness = jnp.einsum("iaia->i", A)
+    z = r * stiffness[:, None]  # P_K(s x) = s P_K(x)
+    bar = u[:, 0] + mu * length_of(u[:, 1:])
+    normal, along = onto_cone_apart(z[:, 0] - bar, z[:, 1:] - u[:, 1:], mu)
+    off = jnp.abs(z[:, 0] - normal)
+    off = jnp.maximum(off, _largest(jnp.abs(z[:, 1:] - along)))
+    scale = jnp.abs(w) + _summed(jnp.abs(A).reshape(*r.shape, -1), jnp.abs(r).reshape(-1))
+    scale = jnp.maximum(_largest(scale), _ROUNDING * _largest(terms))
+    off = off / jnp.maximum((1.0 + mu) * scale, _TINY)
     return jnp.max(jnp.where(active, off, 0.0), initial=0.0)
+
+
+def _largest(x):
+    """(p,) of (p, m); written out, as sums are in ``_summed``."""
+    return reduce(jnp.maximum, [x[:, a] for a in range(x.shape[1])])
+
+
+def _summed(A, x):
+    """``product`` written out while it is short: a reduction in a reduction is not vectorised."""
+    if x.shape[0] > _SHORT:
+        return product(A, x)
+    return reduce(jnp.add, [A[..., k] * x[k] for k in range(x.shape[0])])
 
 
 def _one(A, w, mu, active):
@@ -92,7 +110,9 @@ def _one(A, w, mu, active):
     c = w[1:] - A[1:, 0] * w_n / a
     t = _plane(S, c, A, w_n, a, mu) if w.shape[0] == 2 else _space(S, c, A, w_n, a, mu)
     n = -(w_n + jnp.dot(A[0, 1:], t)) / a
-    return jnp.where(pushed, jnp.concatenate([n[None], t]), 0.0)
+    planar = w.shape[0] == 2  # two numbers are chosen from, where a kernel would write them in turn
+    r = jnp.where(jnp.arange(2) == 0, n, t) if planar else jnp.concatenate([n[None], t])
+    return jnp.where(pushed, r, 0.0)
 
 
 def _plane(S, c, A, w_n, a, mu):

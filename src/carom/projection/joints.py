@@ -13,7 +13,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from carom.projection.metric import Metric
+from carom.projection.metric import Metric, product
 
 _DEPENDENT = 1e-10  # relative singular value below which joints repeat each other
 
@@ -49,7 +49,7 @@ def free_of_joints(metric: Metric, target: Array, rows: Array, b: Array, joints:
     p, m, d = rows.shape
     n = p - joints
     N = metric.whiten(rows.reshape(p * m, d)).reshape(p, m, -1)
-    w = b + jnp.einsum("iad,d->ia", rows, target)
+    w = b + product(rows, target)
     J, c = N[n:, 0], w[n:, 0]
     if not joints:
         return Free(N, w, jnp.zeros(N.shape[2]), N, J, c)

@@ -241,8 +241,8 @@ def _remembering(system, state, impact):
 def _flat(impulse, pushes: int):
     """(pushes,) of (p + k, m): normal impulses, those of joints, friction."""
     count, m = impulse.shape
-    if m == 1:
-        return impulse[:, 0]
+    if m == 1 or count == 1:
+        return jnp.ravel(impulse)
     p = (pushes - count) // (m - 1)
     return jnp.concatenate([impulse[:, 0], jnp.ravel(impulse[:p, 1:])])
 

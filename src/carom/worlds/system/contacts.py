@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from carom.errors import FrictionError
-from carom.law import Law, project_both, unless_free
+from carom.law import Law, in_normal, project_both, unless_free
 from carom.projection.exact import Projection
 from carom.projection.metric import Metric, product
 from carom.status import Status, failing, first_failure
@@ -99,12 +99,13 @@ class Contacts(eqx.Module):
 
     def ahead(self, dt: Array) -> Array:
         """b (p, m) that keeps gaps open, and joints together, at the end of a step from here."""
-        return self.rate.at[:, 0].set(self.gap / dt)
+        return in_normal(self.rate, self.gap / dt)
 
     def bounced(self, before: Array, dt: Array) -> Array:
         """b (p, m) of the impact law; what a joint has drifted apart is made good in a step."""
         apart = jnp.where(self.law.bilateral(), self.gap / dt, 0.0)
-        return self.struck(before).at[:, 0].add(apart)
+        b = self.struck(before)
+        return in_normal(b, b[:, 0] + apart)
 
     def struck(self, before: Array) -> Array:
         """b (p, m) of the impact law alone."""
