@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from carom import _jax as _jax  # first: it sets up JAX
 from carom import errors, models, spheres
+from carom.arguments import nearest_name as _nearest_name
 from carom.errors import CaromError
 from carom.projection import project
 from carom.projection.sparse import Sparse
@@ -71,7 +72,8 @@ def __getattr__(name: str):
     elif name == "__version__":
         found = importlib.import_module("importlib.metadata").version("carom")
     else:
-        raise AttributeError(f"module 'carom' has no attribute {name!r}")
+        hint = _nearest_name(name, __all__)
+        raise AttributeError(f"carom has no {name!r}{hint} dir(carom) lists the names")
     globals()[name] = found
     return found
 

@@ -227,6 +227,14 @@ class Equations(Protocol):
 
 
 @runtime_checkable
+class Result(Protocol):
+    """What ``solve`` returns: arrays over records, and what certifies them."""
+
+    t: Any  # (n,)
+    certified_by: str | None  # module:function; None: as the motion of a System
+
+
+@runtime_checkable
 class Stepped(Protocol):
     """What a world of NumPy arrays offers beside, for its runs."""
 

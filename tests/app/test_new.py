@@ -55,6 +55,7 @@ def test_one_model(carom_does, tmp_path):
     assert (code, "g   9.81 [m/s^2]" in said, (tmp_path / "ball.png").exists()) == (0, True, True)
     code, _, said = carom_does("models", "nope")
     assert (code, "did you mean" in said) == (2, False)
+    assert "'nope'. There are bouncing_ball, " in said
     assert "did you mean 'bouncing_ball'" in carom_does("models", "bouncing_bal")[2]
 
 

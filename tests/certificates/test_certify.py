@@ -101,7 +101,7 @@ def test_bad_input_names_the_remedy():
     system, t, q, v, impulse = exact_ball()
     with pytest.raises(errors.ShapeError, match="must be"):
         certify_arrays(system, t, q[:-1], v, impulse)
-    with pytest.raises(errors.ShapeError, match="for 1 gaps"):
+    with pytest.raises(errors.ShapeError, match="for 1 gap "):
         certify_arrays(system, t, q, v, impulse[:, :0])
     with pytest.raises(errors.TimeError, match="decreases"):
         certify_arrays(system, t[::-1], q, v, impulse)

@@ -129,7 +129,7 @@ def test_restitution_outside_0_1(e):
 def test_restitution_of_the_wrong_shape():
     with raises(errors.ShapeError, "(1, 1)", "one per gap"):
         System(force=fall, gap=floor, restitution=[[0.5]])
-    with raises(errors.ShapeError, "(2,)", "1 gaps"):
+    with raises(errors.ShapeError, "(2,)", "1 gap"):
         run(System(force=fall, gap=floor, restitution=[0.5, 0.5]))
 
 

@@ -460,9 +460,13 @@ def plot(
     sol, plan = _loaded(file)
     spheres = file.suffix == ".vtkhdf"
     if spheres and kind is not None:
-        raise typer.BadParameter(f"--kind {kind}: is of systems, .nc")
+        raise typer.BadParameter(
+            f"--kind {kind}: {file} holds spheres, which have no kinds; leave it out"
+        )
     if forces and not spheres:
-        raise typer.BadParameter("--forces: is of spheres, .vtkhdf")
+        raise typer.BadParameter(
+            f"--forces: {file} holds a system, not spheres; its forces are drawn without it"
+        )
     if out is not None and out.suffix in (".gif", ".mp4", ".html"):
         from carom.pictures.animate import animate_solution, animate_spheres
 

@@ -11,7 +11,6 @@
 Every mistake is a RunFileError that names the file, the line where it can be found, and the key.
 """
 
-import difflib
 import functools
 import inspect
 import json
@@ -200,7 +199,7 @@ class _File:
         """Refuse a key that is not one of ``names``, with the nearest of them."""
         for key in found:
             if key not in names:
-                hint = nearest_name(key, names) or "."
+                hint = nearest_name(key, names)
                 listed = ", ".join(names)
                 raise self.error(
                     where + key, f"is not a key here{hint} The keys are {listed or 'none'}"
@@ -341,9 +340,8 @@ def model_text(name: str) -> str:
     """A model: what it is, its parameters with their values, and how a run file begins."""
     names = list(models.catalogue())
     if name not in names:
-        close = difflib.get_close_matches(name, names, 1, cutoff=0.6)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise RunFileError(f"there is no model {name!r}; {hint}There are {', '.join(names)}")
+        hint = nearest_name(name, names)
+        raise RunFileError(f"there is no model {name!r}{hint} There are {', '.join(names)}")
     model = getattr(models, name)
     signature = inspect.signature(model).parameters
     width = max(map(len, signature))
@@ -390,9 +388,8 @@ def _wall(file, k, wall):
 
 def _choice(file, key, value, names) -> str:
     if not isinstance(value, str) or value not in names:
-        close = difflib.get_close_matches(str(value), names, 1, cutoff=0.6)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise file.error(key, f"is {value!r}; {hint}There are {', '.join(names)}")
+        hint = nearest_name(str(value), names)
+        raise file.error(key, f"is {value!r}{hint} There are {', '.join(names)}")
     return value
 
 

@@ -1,7 +1,6 @@
 """``run``: problems x methods x sizes, resumable."""
 
 import dataclasses
-import difflib
 import functools
 import math
 import os
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 import carom
+from carom.arguments import nearest_name
 from carom.bench.measure import measured, scale_of
 from carom.bench.methods import METHODS, Method, Motion
 from carom.bench.problems import PROBLEMS, QUICK, kind_of
@@ -77,8 +77,7 @@ def _methods(methods, quick):
 def _known(name: str, names, what: str) -> str:
     if name in names:
         return name
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.3)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = nearest_name(name, names)
     raise CaromError(f"no {what} is called {name!r}{hint} There are: {'; '.join(names)}")
 
 

@@ -31,11 +31,12 @@ from carom.certificates.located import filled, with_impacts
 from carom.certificates.measured import Measured, Options, records
 from carom.certificates.rows import count
 from carom.certificates.spans import in_chunks
-from carom.contracts import Equations
+from carom.contracts import Equations, Result, offers
 from carom.errors import KindError, NonFiniteError, RecordError, ShapeError, TimeError
 from carom.results.solution import scheme_text
 from carom.schemes.named import scheme_of_text
 from carom.schemes.scheme import NOT_KEPT, Scheme
+from carom.shown import counted
 from carom.status import name_of
 from carom.worlds.system.system import System
 
@@ -77,6 +78,11 @@ def certify(
     >>> print(carom.certify(sol).verdict)
     a solution
     """
+    if not offers(sol, Result):
+        raise KindError(
+            f"certify is given {type(sol).__name__}; give what solve returned, or take "
+            "certify_arrays(system, t, q, v, impulse)"
+        )
     if sol.certified_by is not None:
         given = {"system": system, "q0": q0, "v0": v0}
         given |= {"resolution": resolution, "tolerance": tolerance}
@@ -267,7 +273,9 @@ def _checked(system, t, q, v, lam, friction=None, joint_impulse=None):
     p = len(system.gaps(t[0], q[0]))
     lam = np.zeros((len(t), p)) if lam is None else np.asarray(lam, float)
     if lam.shape != (len(t), p):
-        raise ShapeError(f"impulse has shape {lam.shape}; for {p} gaps it must be {(len(t), p)}")
+        raise ShapeError(
+            f"impulse has shape {lam.shape}; for {counted(p, 'gap')} it must be {(len(t), p)}"
+        )
     s, k = count(system, t[0], jnp.asarray(q[0]))
     others = [
         _impulses("friction", friction, (len(t), p) if s == 1 else (len(t), p, s), len(t)),

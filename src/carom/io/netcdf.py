@@ -21,6 +21,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from carom.arguments import absent
 from carom.dump import arrays_of
 from carom.errors import RecordError
 from carom.fields import attributes
@@ -38,7 +39,16 @@ from carom.io.recording import (
     slot,
 )
 from carom.results.impacts import COLUMNS, ImpactLog, listed
-from carom.results.solution import AXES, STATS, End, Motion, Origin, Stats, saved_solution
+from carom.results.solution import (
+    AXES,
+    ELSEWHERE,
+    STATS,
+    End,
+    Motion,
+    Origin,
+    Stats,
+    saved_solution,
+)
 from carom.schemes.named import scheme_or_text
 from carom.status import NAMES, Status, name_of
 
@@ -354,7 +364,7 @@ class RecordedSolution(Motion):
 
     def __getattr__(self, name):
         if name not in _READ:
-            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            raise absent(self, name, ELSEWHERE)
         with read_from(self.path), open_file(self.path) as h5:
             if settings_of(h5)["run"] != self.settings["run"]:
                 raise RecordError(f"{self.path!r} was written anew since it was opened")

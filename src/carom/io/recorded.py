@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from carom.arguments import absent
 from carom.dump import arrays_of
 from carom.errors import RecordError
 from carom.fields import SPHERES, Field
@@ -23,6 +24,7 @@ from carom.status import NAMES, Status
 from carom.worlds.spheres.model import Spheres
 from carom.worlds.spheres.neighbours import Cell
 from carom.worlds.spheres.solution import (
+    ELSEWHERE,
     ContactTable,
     SpheresEnd,
     SpheresSolution,
@@ -247,7 +249,7 @@ class RecordedSpheres(SpheresSolution):
 
     def __getattr__(self, name):
         if name not in _READ:
-            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            raise absent(self, name, ELSEWHERE)
         with read_from(self.path), Reader(self.path) as file:
             value = _READ[name](self, file)
         setattr(self, name, value)

@@ -3,6 +3,7 @@
 Every function takes keyword parameters with defaults and returns a `Problem`.
 """
 
+from carom.arguments import nearest_name, suggesting
 from carom.models.ball import bouncing_ball
 from carom.models.balls import row_of_balls, stack
 from carom.models.bar import elastic_bar
@@ -101,6 +102,14 @@ __all__ = [
     "wedge",
     "woodpecker",
 ]
+
+
+globals().update({model.__name__: suggesting(model) for model in _MODELS})
+
+
+def __getattr__(name: str):
+    hint = nearest_name(name, __all__)
+    raise AttributeError(f"carom.models has no {name!r}{hint} `carom models` lists them")
 
 
 def catalogue() -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Pictures: functions that take and return matplotlib Axes."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,21 @@ _STRUCK = "C3"  # the colour of impacts
 
 def plot(sol, axes=None, kind: str = "time", **options):
     """A picture of a solution of one of the KINDS."""
+    check_axes(axes)
     drawn = {"time": plot_solution, "phase": plot_phase, "energy": plot_energy}
     if kind not in drawn:
         raise RecordError(f"kind is {kind!r}; it must be one of {', '.join(KINDS)}")
     sol._need_single("plot")
     return drawn[kind](sol, axes, **options)
+
+
+def check_axes(axes) -> None:
+    """Refuse a path, which other packages take here."""
+    if isinstance(axes, str | os.PathLike):
+        raise RecordError(
+            f"axes is {str(axes)!r}; plot takes and returns matplotlib Axes. To keep the picture: "
+            f"sol.plot(), then matplotlib.pyplot.savefig({str(axes)!r})"
+        )
 
 
 def plot_solution(sol, axes=None, system=None):

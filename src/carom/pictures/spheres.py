@@ -2,7 +2,10 @@
 
 import numpy as np
 
+from carom.errors import RecordError
+from carom.pictures.plot import check_axes
 from carom.pictures.scene import room_around, wall_lines
+from carom.shown import counted
 
 
 def plot_spheres(
@@ -18,6 +21,9 @@ def plot_spheres(
     """
     from matplotlib.collections import EllipseCollection
 
+    check_axes(axes)
+    if not -len(sol) <= record < len(sol):
+        raise RecordError(f"record is {record}; there are {counted(len(sol), 'record')}")
     own = axes is None
     d = sol.pile.dimension
     along = 1 if along is None else along

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from carom.arguments import absent
 from carom.errors import RecordError, TimeError
 from carom.fields import MOTION, Field, attributes, axes_of
 from carom.results.impacts import COLUMNS, ImpactLog, resting
@@ -76,6 +77,19 @@ class Origin:
     impacts: np.ndarray | None = None  # the table, when it was collected during the run
 
 
+_NETCDF = ("", ".nc", ".nc4", ".cdf", ".h5", ".hdf5")  # endings that say so, or nothing else
+_TABLES = "pandas.DataFrame(sol.q, index=sol.t), pandas.DataFrame(sol.impacts) or sol.to_xarray()"
+ELSEWHERE = {  # what other packages, and the solution of Spheres, call it
+    "x": "sol.q, the position",
+    "y": "sol.q and sol.v",
+    "contacts": "sol.gap, sol.impulse and sol.impacts",
+    "success": "sol.ok",
+    "message": "carom.Status[sol.status]",
+    "to_pandas": _TABLES,
+    "to_dataframe": _TABLES,
+}
+
+
 class Motion(Shown):
     """What can be asked of a motion, wherever its arrays are: here, or netcdf.RecordedSolution."""
 
@@ -95,6 +109,11 @@ class Motion(Shown):
     end: Any
     origin: Any
     certified_by: ClassVar[str | None] = None  # what knows its clauses; None: those of a System
+
+    if not TYPE_CHECKING:  # where types are checked, what is not there is known
+
+        def __getattr__(self, name):
+            raise absent(self, name, ELSEWHERE)
 
     @property
     def scheme(self):
@@ -241,7 +260,12 @@ class Motion(Shown):
         return xarray.Dataset(fields, attrs=about)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write netCDF, which ``carom.load`` and xarray open."""
+        """Write netCDF (.nc), which ``carom.load`` and xarray open."""
+        if (ending := os.path.splitext(path)[1]) not in _NETCDF:
+            raise RecordError(
+                f"{os.fspath(path)!r}: a solution is saved as netCDF, .nc, not {ending}; sol.t, "
+                "sol.q, sol.v are plain arrays for other formats, sol.impacts a table"
+            )
         self.to_xarray().to_netcdf(path, engine="h5netcdf")
 
     def __len__(self) -> int:

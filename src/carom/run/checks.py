@@ -22,10 +22,13 @@ from carom.status import Status, exception_of, is_ok, text_of
 def check_kinds(system, scheme, record) -> None:
     """Refuse what is no world, scheme or Record, and a file that cannot be written."""
     if not offers(system, Model):
-        raise errors.KindError(
-            f"the first argument is {system!r}; it must be a carom.System or carom.Spheres, or "
-            "another world (carom/contracts.py)"
-        )
+        if offers(getattr(system, "system", None), Model):
+            remedy = "give its system: solve(p.system, scheme, p.q0, p.v0, ...)"
+        else:
+            remedy = (
+                "it must be a carom.System or carom.Spheres, or another world (carom/contracts.py)"
+            )
+        raise errors.KindError(f"the first argument is {system!r}; {remedy}")
     if not isinstance(scheme, Scheme):
         raise errors.KindError(f"scheme is {scheme!r}; give one such as carom.Moreau()")
     if record is None:
@@ -52,6 +55,8 @@ def checked_times(t0, t1, dt) -> tuple[float, int, float]:
                 f"{name} is traced, but the number of steps must be known: pass t0, t1 and dt as "
                 "plain numbers"
             )
+        if isinstance(value, str) or np.iscomplexobj(value) or np.size(value) != 1:
+            raise errors.TimeError(f"{name} is {value!r}; it must be a number [s]")
         if not math.isfinite(value):
             raise errors.TimeError(f"{name} is {value}; it must be finite")
     if not dt > 0.0:

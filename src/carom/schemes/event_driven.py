@@ -11,6 +11,7 @@ from jax import Array
 from jax.tree_util import tree_map
 
 from carom._jax import plain
+from carom.arguments import suggesting
 from carom.contracts import Equations
 from carom.derivatives import derivative_of, no_derivative_where
 from carom.schemes.flow import Flow, logged, pressing, size_of, speed_of
@@ -36,6 +37,7 @@ _TURNS = 300_000  # of one step of the caller
 _DERIVATIVES = 2  # through an impact are right to this order
 
 
+@suggesting
 class EventDriven(Scheme):
     """Event detection: smooth flow to each impact; dt is the spacing of the records, not of steps.
 

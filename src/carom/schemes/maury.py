@@ -6,11 +6,13 @@ from typing import ClassVar
 import equinox as eqx
 import numpy as np
 
+from carom.arguments import suggesting
 from carom.errors import KindError
 from carom.schemes.scheme import Report, Scheme, State
 from carom.status import first_failure
 
 
+@suggesting
 class Maury(Scheme):
     """Linearised constraints (BL10, (1.11) to (1.15)), with restitution.
 

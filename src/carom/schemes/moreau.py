@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import ClassVar
 
+from carom.arguments import suggesting
 from carom.schemes.scheme import Report, Scheme, State
 from carom.status import first_failure
 
@@ -11,6 +12,7 @@ _INSIDE = 1e-12  # of |q|, the depth at which a corrected contact is left
 _TINY = 1e-300  # keeps 0 / 0 at 0
 
 
+@suggesting
 class Moreau(Scheme):
     """Moreau's catching-up in velocities (DMP09, section 2).
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
+from carom.arguments import suggesting
 from carom.contracts import Equations
 from carom.errors import KindError
 from carom.projection.metric import metric_of, product
@@ -17,6 +18,7 @@ from carom.status import Status, failing, first_failure
 _ROUNDING = 1e-15  # of the terms of (1), in the velocity that W^-1 makes of it
 
 
+@suggesting
 class MoreauJean(Scheme):
     """The theta method, implicit in positions and velocities (Jean 1999; Acary, Brogliato 2008).
 

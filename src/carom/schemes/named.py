@@ -1,9 +1,9 @@
 """A scheme from its text, as one would write it: ``Moreau``, ``Moreau(implicit=True)``."""
 
 import ast
-import difflib
 from typing import Any
 
+from carom.arguments import nearest_name
 from carom.contracts import offers
 from carom.errors import CaromError, KindError
 from carom.schemes.event_driven import EventDriven
@@ -23,13 +23,9 @@ def scheme_of_text(text: str):
     """The scheme that ``text`` names, with options in brackets."""
     name, options = _parsed(text)
     if name not in SCHEMES:
-        close = difflib.get_close_matches(name, SCHEMES, 1, cutoff=0.4)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = nearest_name(name, SCHEMES)
         raise KindError(f"there is no scheme {name!r}{hint} There are {', '.join(SCHEMES)}")
-    try:
-        return SCHEMES[name](**options)
-    except TypeError as problem:
-        raise KindError(f"scheme {text!r}: {str(problem).replace('.__init__()', '')}") from None
+    return SCHEMES[name](**options)
 
 
 def moved_by(world) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jax import Array
 
+from carom.arguments import suggesting
 from carom.contracts import Positions
 from carom.schemes.scheme import Report, Scheme, State
 from carom.status import Status, first_failure
@@ -12,6 +13,7 @@ from carom.status import Status, first_failure
 _ROUNDING = 1e-15  # of P_K relative to a position, where a gap pushes: some units in the last place
 
 
+@suggesting
 class PaoliSchatzman(Scheme):
     """The position scheme (PS99), carrying the discrete velocity V^m = (U^{m+1} - U^m) / h.
 

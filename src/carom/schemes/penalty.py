@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
+from carom.arguments import suggesting
 from carom.contracts import Equations
 from carom.errors import PenaltyError
 from carom.projection.metric import product
@@ -23,6 +24,7 @@ _IN_CONTACT = 0.05  # of the duration of a contact: the longest step inside one
 _NO_RESTITUTION = 1e-4  # the least e a duration is computed for: critical damping never ends
 
 
+@suggesting
 class Penalty(Scheme):
     """The penalised system (PS93): dt is the spacing of the records, not of the steps.
 

@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.core import Tracer
 
 from carom._jax import plain
 from carom.contracts import World
+from carom.errors import KindError
 from carom.projection import Projection
 from carom.status import Status
 
@@ -62,6 +64,13 @@ class Scheme(eqx.Module):
     staggered: ClassVar[bool] = False  # whether v is that of the middle of the next step
     pushes_at_start: ClassVar[bool] = False  # whether ``first`` is its start, with a report of it
     events_per_step: ClassVar[int] = 0  # located impacts that the report of a step holds
+
+    def __check_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type is bool and not isinstance(value, bool | np.bool_):
+                name = f"{type(self).__name__} has {field.name}"
+                raise KindError(f"{name}={value!r}; it must be True or False")
 
     @property
     def tolerance_of_motion(self) -> Any:

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from carom.errors import StudyError
 from carom.run.progress import bar
 from carom.schemes.scheme import Scheme
 from carom.status import NAMES
-from carom.study.members import Final, Keep, Plan, member
+from carom.study.members import Final, Keep, Plan, check_names, member
 
 _CHUNK_BYTES = 256 * 2**20  # of results in one batch
 _CHUNK_HOST = 1024  # members in one batch on the CPU: enough to fill its vector unit and its cache
@@ -85,6 +85,7 @@ def sweep(
         )
     keeps = keep if isinstance(keep, tuple) else (keep,)
     plan = Plan(build, q0, v0, dt, t0, scheme, settle, every, steps // every, keeps or (Final(),))
+    check_names(plan, parameters)
     work = _Work(plan, axes, values, chunk)
     store = _Memory(work) if path is None else _ZarrStore(work, path)
     todo = [i for i in range(len(work.regions)) if not store.has(i)]
@@ -116,6 +117,10 @@ def _grid(parameters, samples) -> tuple[dict[str, int], dict[str, np.ndarray]]:
     """The axes with their lengths, and each parameter's values shaped to broadcast over them."""
     if not parameters:
         raise StudyError("parameters is empty: give at least one name with its values")
+    if not isinstance(parameters, Mapping):
+        raise StudyError(
+            f'parameters is {parameters!r}: give names with their values, {{"w": [2.0, 2.5, 3.0]}}'
+        )
     values = {name: np.ravel(np.asarray(v, float)) for name, v in parameters.items()}
     if samples:
         lengths = {len(v) for v in values.values()}

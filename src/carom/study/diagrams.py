@@ -16,7 +16,7 @@ from carom.schemes.event_driven import EventDriven
 from carom.schemes.moreau import Moreau
 from carom.schemes.scheme import Scheme
 from carom.study.batches import sweep
-from carom.study.members import Extremes, Impacts, Plan, Strobe, kept_run, named
+from carom.study.members import Extremes, Impacts, Plan, Strobe, check_build, kept_run, named
 from carom.worlds.system.apart import with_force_apart
 from carom.worlds.system.system import System
 
@@ -121,6 +121,7 @@ def bifurcation(
 
 
 def _parameter_of(build) -> str:
+    check_build(build)
     names = list(inspect.signature(build).parameters)
     if len(names) != 1:
         raise StudyError(

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from carom.errors import StudyError
 from carom.run.loop import Run, Start, begin, one_step
 from carom.schemes.scheme import Scheme
 from carom.worlds.system.apart import with_force_apart
@@ -165,6 +166,35 @@ def named(value, parameters: dict):
     if any(s.kind == s.VAR_KEYWORD for s in signature.values()):
         return value(**parameters)
     return value(**{name: parameters[name] for name in signature if name in parameters})
+
+
+def check_names(plan: Plan, parameters) -> None:
+    """Refuse a parameter that nothing takes, and a build that takes one that is not there."""
+    check_build(plan.build)
+    taken: set[str] = set()
+    for value in filter(callable, (plan.build, plan.q0, plan.v0, plan.dt)):
+        for name, found in inspect.signature(value).parameters.items():
+            every = found.kind == found.VAR_KEYWORD
+            taken |= set(parameters) if every else {name}
+            if not every and name not in parameters and found.default is found.empty:
+                raise StudyError(
+                    f"{name!r} is an argument of build, q0, v0 or dt, but the parameters are "
+                    f"{', '.join(parameters)}: give it values, or a default"
+                )
+    if unused := [name for name in parameters if name not in taken]:
+        raise StudyError(
+            f"the parameter {unused[0]!r} is no argument of build, q0, v0 or dt, which take "
+            f"{', '.join(sorted(taken)) or 'none'}: nothing would change with it"
+        )
+
+
+def check_build(build) -> None:
+    """Refuse a System where a function that makes one is asked for."""
+    if not callable(build):
+        raise StudyError(
+            f"build is {build!r}; give a function of the parameter that makes a System, as in "
+            "lambda w: carom.System(...)"
+        )
 
 
 def member(plan: Plan, parameters: dict, alive: Array) -> dict[str, Array]:

@@ -23,12 +23,15 @@ def check_finite(**values: Array) -> None:
             raise NonFiniteError(f"{name} is {value}; it must be finite")
 
 
-def as_floats(given) -> Any:
+def as_floats(name: str, given) -> Any:
     """An array of what a user gives: of NumPy, which is made in no time, if nothing is traced."""
-    try:
-        return np.asarray(given, float)
-    except (TypeError, ValueError):
+    with contextlib.suppress(TypeError, ValueError):
+        if np.asarray(given).dtype.kind not in "US":
+            return np.asarray(given, float)
+        given = str(given)  # text, even of a number, is a mistake
+    with contextlib.suppress(TypeError, ValueError):
         return jnp.asarray(given, float)
+    raise ShapeError(f"{name} is {given!r}; it must be a list of numbers, one for each coordinate")
 
 
 class JaxWorld:
@@ -62,7 +65,7 @@ class JaxWorld:
             raise ShapeError(
                 f"a {type(self).__name__} needs its initial state: solve(..., q0=[...], v0=[...])"
             )
-        q, v = as_floats(q0), as_floats(v0)
+        q, v = as_floats("q0", q0), as_floats("v0", v0)
         for name, value in (("q0", q), ("v0", v)):
             if value.ndim != 1 or not value.size:
                 raise ShapeError(

@@ -6,6 +6,7 @@ from carom import errors
 from carom.schemes.maury import Maury
 from carom.schemes.moreau import Moreau
 from carom.schemes.paoli_schatzman import PaoliSchatzman
+from carom.shown import counted
 from carom.worlds.spheres import materials
 
 _INITIAL_SLACK = 10.0  # overlap of the initial state that is let by, in tolerances ...
@@ -85,9 +86,14 @@ def check_overlap(world, scheme, t0: float, x=None, left: float = 0.0) -> None:
         whom = f"spheres {i} and {j}" if j < world.N else f"sphere {i} and obstacle {j - world.N}"
     raise errors.AdmissibilityError(
         f"{whom} overlap by {-contacts.gap[k]:.3g} at t0 = {t0:g} (radius {pile.radius_at(t0)[i]:g}"
-        f", sphere {i} at {x[i]}); {np.sum(contacts.gap < 0.0)} gaps are negative, "
+        f", sphere {i} at {x[i]}); {_negative(contacts.gap)}, "
         f"and {rule}. Move them apart, or remove small overlaps with carom.spheres.relax(pile)"
     )
+
+
+def _negative(gap) -> str:
+    count = int(np.sum(gap < 0.0))
+    return f"{counted(count, 'gap')} {'is' if count == 1 else 'are'} negative"
 
 
 def with_spin(pile, v):

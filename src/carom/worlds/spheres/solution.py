@@ -3,10 +3,11 @@
 import contextlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from carom.arguments import absent
 from carom.errors import RecordError
 from carom.fields import CONTACT, SPHERES, attributes
 from carom.shown import Shown, counted
@@ -67,6 +68,18 @@ class SpheresEnd:
     state: bytes  # of the run, dumped
 
 
+_TABLES = "sol.to_xarray(), or pandas.DataFrame(sol.x[k]) of one record"
+ELSEWHERE = {  # what other packages, and the solution of a System, call it
+    "position": "sol.x",
+    "velocity": "sol.v",
+    "gap": "sol.overlap, and sol.contacts[k] of record k",
+    "impacts": "sol.contacts[k], those that pushed in the step that ends at record k",
+    "friction": "sol.contacts[k].friction of record k",
+    "to_pandas": _TABLES,
+    "to_dataframe": _TABLES,
+}
+
+
 class SpheresSolution(Shown):
     """The motion of spheres, sampled at the recorded times: n records, N spheres, W walls."""
 
@@ -86,6 +99,11 @@ class SpheresSolution(Shown):
     steps: np.ndarray  # (n,) int, whole ones since end.t0 before t
 
     certified_by = "carom.certificates.spheres:certify_spheres"
+
+    if not TYPE_CHECKING:  # where types are checked, what is not there is known
+
+        def __getattr__(self, name):
+            raise absent(self, name, ELSEWHERE)
 
     def __init__(self, t, fields: dict, *, stats, status, dt, scheme, pile, end=None, error=None):
         """``fields``: of carom/fields.py, SPHERES, and the tables of contacts."""

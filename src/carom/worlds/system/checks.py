@@ -1,11 +1,14 @@
 """Checks of a System: each failure names the value and the remedy."""
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import Tracer
 
 from carom import errors
+from carom.shown import counted
 from carom.worlds.system.tried import tried
 
 
@@ -18,6 +21,12 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
     d = q.shape[0]
     force = tried("force", lambda *a: jnp.asarray(system.force(*a)), t, q, v).shape
     gap = tried("gap", system.gaps, t, q).shape
+    given = (lambda *a: jnp.asarray(system.gap(*a))) if system.gap else system.gaps
+    if tried("gap", given, t, q).dtype == bool:
+        raise errors.KindError(
+            "gap returns True or False; it must say how far the contact is open [m]: q - 0.1, not "
+            "q > 0.1"
+        )
     mass = tried("mass", mass_of, q, v).shape
     tried("joint", system.joints, t, q)
     if force != (d,) and not (force == () and d == 1):
@@ -32,16 +41,28 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
         )
     e, mu = system.restitution, system.friction
     if not callable(e) and e.ndim and e.shape != gap:
-        raise errors.ShapeError(f"restitution has shape {e.shape}, but there are {gap[0]} gaps")
+        raise errors.ShapeError(f"restitution has shape {e.shape}, but there {_gaps(gap[0])}")
     if mu is not None and mu.ndim and mu.shape != gap:
-        raise errors.ShapeError(f"friction has shape {mu.shape}, but there are {gap[0]} gaps")
+        raise errors.ShapeError(f"friction has shape {mu.shape}, but there {_gaps(gap[0])}")
     if system.slip is not None:
+        p = gap[0]
         slip = tried("slip", lambda *a: jnp.asarray(system.slip(*a)), t, q, v).shape
-        if slip not in ((gap[0],), (gap[0], 2)) and not (gap[0] == 1 and slip in ((), (2,))):
+        if slip not in ((p,), (p, 2)) and not (p == 1 and slip in ((), (2,))):
             raise errors.ShapeError(
-                f"slip returns shape {slip}; for {gap[0]} gaps it must be ({gap[0]},) in the plane "
-                f"or ({gap[0]}, 2) in space: an entry for each gap, also where friction is 0"
+                f"slip returns shape {slip}; for {counted(p, 'gap')} it must be ({p},) in the "
+                f"plane or ({p}, 2) in space: an entry for each gap, also where friction is 0"
             )
+
+
+def _gaps(p: int) -> str:
+    return f"{'is' if p == 1 else 'are'} {counted(p, 'gap')}"
+
+
+def check_potential(potential, q: Array) -> None:
+    """Refuse a potential that is not one number."""
+    shape = tried("potential", lambda q: jnp.asarray(potential(q)), q).shape
+    if math.prod(shape) != 1:
+        raise errors.ShapeError(f"potential returns shape {shape}; it must be one number [J]")
 
 
 def check_restitution(system, scheme) -> None:

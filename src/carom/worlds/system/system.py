@@ -21,7 +21,13 @@ from carom.projection.sparse import is_sparse, sparse_metric
 from carom.shown import Shown, call_text, function_text, number_text
 from carom.status import Status, failing, first_failure
 from carom.worlds.system.apart import with_force_apart
-from carom.worlds.system.checks import check_laws, check_restitution, check_shapes, check_slip
+from carom.worlds.system.checks import (
+    check_laws,
+    check_potential,
+    check_restitution,
+    check_shapes,
+    check_slip,
+)
 from carom.worlds.system.contacts import Contacts, Normals, OfSpeed
 from carom.worlds.world import JaxWorld, as_floats, check_finite
 
@@ -138,7 +144,7 @@ class System(JaxWorld, Shown, eqx.Module):
         """q0 and v0 as float arrays of one shape (d,)."""
         if q0 is None or v0 is None:
             return super().initial(q0, v0)  # which refuses it
-        q, v = as_floats(q0), as_floats(v0)
+        q, v = as_floats("q0", q0), as_floats("v0", v0)
         if q.ndim != 1 or v.shape != q.shape or q.shape[0] == 0:
             raise ShapeError(
                 f"q0 has shape {q.shape} and v0 {v.shape}; both must be (d,). For many initial "
@@ -332,6 +338,7 @@ class _LagrangianForce(eqx.Module):
         if self.mass is not None:
             total += inertial_force(self.mass, q, v)
         if (potential := self.potential) is not None:
+            check_potential(potential, q)
             total -= jax.grad(lambda q: jnp.reshape(potential(q), ()))(q)
         if self.force is not None:
             total += jnp.reshape(jnp.asarray(self.force(t, q, v), float), q.shape)

@@ -16,7 +16,7 @@ _OTHERS = tuple(str(Path(module.__file__ or "").parent) for module in (jax, np, 
 _TRACED = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 
 _CALLED = {"force": "(t, q, v)", "slip": "(t, q, v)", "gap": "(t, q)", "joint": "(t, q)"}
-_CALLED |= {"mass": "(q)"}
+_CALLED |= {"mass": "(q)", "potential": "(q)"}
 _LONGEST = 80  # of a line that is shown
 
 
