@@ -253,6 +253,19 @@ def test_random_bodies(feet):
 
 
 @pytest.mark.slow
+def test_bounces_that_end_on_two_feet():
+    """A foot's bounces press it on only once the other rests: both are spent then, not neither."""
+    rng = np.random.default_rng(2026)
+    x, q0, v0 = [random_body(rng, 2) for _ in range(58)][-1]
+    sol = carom.solve(Body(jnp.asarray(x)).system(), EVENTS, q0, v0, t1=1.5, dt=0.5)
+    assert sol.stats.iterations < 1000  # 300,000 and unconverged where only one of them rests
+    np.testing.assert_allclose(sol.v[-1], [x[8], 0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(sol.gap[-1], 0.0, atol=1e-10)
+    y = by_hand.moved(x, np.concatenate([q0, v0]), 1.5, 2e-3)[0]
+    np.testing.assert_allclose(sol.q[-1], y[:3], atol=1e-7)
+
+
+@pytest.mark.slow
 def test_moreau_tends_to_it():
     """At order 1."""
     x, q0, v0 = random_body(np.random.default_rng(5), 2)

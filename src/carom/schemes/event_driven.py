@@ -19,7 +19,7 @@ from carom.schemes.held import held, is_held
 from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, TURNS, Pieces, dense, integral
 from carom.schemes.kinks import Kink, short_at_kink
 from carom.schemes.linearly_implicit import LinearlyImplicit
-from carom.schemes.resting import independent, reaction, second, stilled
+from carom.schemes.resting import independent, reaction, second, spent, stilled
 from carom.schemes.runge_kutta import RungeKutta
 from carom.schemes.scheme import Report, Scheme, State, number, rebound
 from carom.schemes.sliding import Sliding, after_event, at_start, by_contact, check, frictional
@@ -414,29 +414,28 @@ class EventDriven(Scheme):
         )
         sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1)) + jnp.sum(jnp.abs(blows), axis=0)
         still = jnp.abs(w1) <= _SAME * speed_of(contacts, sizes)
-        lasting = independent(metric, contacts.rows, pressing(flow, t, q, v1, closed & still))
+        wide = self.atol + self.rtol * size_of(contacts, q)
+        # or below what has no sign, which each bounce would fall through anew
+        unseen = self._rounding(size_of(contacts, q) + jnp.abs(contacts.rate * t))
 
         def bent(v, mode):
             a = Flow(world, mode, flow.window, flow.d).acceleration(t, q, v)
             return second(flow.gaps, t, q, v, a)
 
-        a0, a = jax.vmap(bent)(
-            *jax.lax.stop_gradient((jnp.stack([v, v1]), jnp.stack([s.mode, lasting])))
-        )
-        wide = self.atol + self.rtol * size_of(contacts, q)
-        # or below what has no sign, which each bounce would fall through anew
-        unseen = self._rounding(size_of(contacts, q) + jnp.abs(contacts.rate * t))
-        spent = (a < 0.0) & (
-            2.0 * w1**2
-            <= jnp.maximum(
-                0.1 * wide * -a * (1.0 - e),
-                -8.0 * a * unseen / jnp.where(e < 1.0, 1.0 - e, jnp.inf),
+        def beside(_, loop):
+            """With those that are spent, where the ones before are at rest: a foot on its other."""
+            resting, _ = loop
+            lasting = independent(metric, contacts.rows, pressing(flow, t, q, v1, resting))
+            a0, a = jax.vmap(bent)(
+                *jax.lax.stop_gradient((jnp.stack([v, v1]), jnp.stack([s.mode, lasting])))
             )
-        )
+            return resting | (closed & spent(w1, a, e, wide, unseen)), a0
+
         late = jax.lax.stop_gradient(t) - s.since > 1e-12 * jnp.abs(t)
         crowd = jnp.where(late, 0, s.crowd + jnp.any(hit))
         crowded = crowd >= _CROWD
-        resting = closed & (spent | crowded | still)
+        already = (closed & (crowded | still), jnp.zeros_like(w1))
+        resting, a0 = jax.lax.fori_loop(0, len(w1), beside, already)
         v2 = stilled(metric, contacts, v1, independent(metric, contacts.rows, resting))
 
         mode = pressing(flow, t, q, v2, resting)

@@ -50,3 +50,9 @@ def stilled(metric, contacts, v, mask):
     """v with the normal velocities of the mask taken out."""
     w = contacts.velocity(v)
     return v - reaction(metric, contacts.rows, equal(metric, contacts.rows, w, mask))
+
+
+def spent(w, a, e, wide, unseen):
+    """(5), with the speed w and the acceleration a: what is left of an accumulation."""
+    left = -8.0 * a * unseen / jnp.where(e < 1.0, 1.0 - e, jnp.inf)
+    return (a < 0.0) & (2.0 * w**2 <= jnp.maximum(0.1 * wide * -a * (1.0 - e), left))

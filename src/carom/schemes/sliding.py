@@ -41,6 +41,7 @@ from carom.projection.metric import product, solve_dense
 from carom.schemes.flow import Flow, logged
 from carom.schemes.held import is_held
 from carom.schemes.isolation import START
+from carom.schemes.resting import spent
 from carom.schemes.scheme import rebound
 from carom.status import Status, failing, first_failure
 
@@ -337,23 +338,23 @@ def after_event(scheme, world, flow: Sliding, s, y, t, seen, crowd_of: int):
     v1 = jnp.where(first.none, shock.point, v1)
     blow = blow + jnp.where(first.none, shock.multipliers, 0.0)
     u1, still, zero = at_rest(v1, any_hit | first.none)
-    lasting = jnp.where(first.none, OPEN, first.mode)
-
-    held_flow = eqx.tree_at(lambda f: f.mode, flow, lasting)
-    a = flow.bend(t, q, v1, held_flow.acceleration(t, q, v1))[:p]
+    # what is left of an accumulation, beside what rests already: a foot on its other
     w1 = u1[:p]
     e = world.restitutions(p, -jnp.abs(w1))
     wide = scheme.atol + scheme.rtol * size
     unseen = scheme._rounding(size + jnp.abs(normals.rate[:p] * t))
-    left = jnp.maximum(
-        0.1 * wide * -a * (1.0 - e), -8.0 * a * unseen / jnp.where(e < 1.0, 1.0 - e, jnp.inf)
-    )
-    spent = (a < 0.0) & (2.0 * w1**2 <= left)
+
+    def beside(_, loop):
+        resting, now = loop
+        lasting = eqx.tree_at(lambda f: f.mode, flow, jnp.where(now.none, OPEN, now.mode))
+        a = flow.bend(t, q, v1, lasting.acceleration(t, q, v1))[:p]
+        resting = resting | (closed & spent(w1, a, e, wide, unseen))
+        return resting, chosen(flow, t, q, v1, resting, zero, loose, lifted)
+
     late = t - s.since > 1e-12 * jnp.abs(t)
     crowd = jnp.where(late, 0, s.crowd + any_hit)
     crowded = crowd >= crowd_of
-    resting = closed & (spent | crowded | still)
-    final = chosen(flow, t, q, v1, resting, zero, loose, lifted)
+    _, final = jax.lax.fori_loop(0, p, beside, (closed & (crowded | still), first))
     after = eqx.tree_at(lambda f: f.mode, flow, final.mode)
     v2 = after.stilled(t, q, v1)
 
