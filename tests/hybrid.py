@@ -19,6 +19,7 @@ _A, _B, _C = np.array(DOP853.A), np.array(DOP853.B), np.array(DOP853.C)
 _STAGES = len(_B)
 REST = 1e-7  # a normal speed below which, pressed back, a contact lasts
 OK, CROWDED, CORNER = 0, 1, 2
+TURNS = 20_000  # of a record: more are an accumulation that REST does not end
 
 
 @njit(cache=True)
@@ -214,7 +215,11 @@ def motion(kind, x, e, y0, p, ns, t1, longest, records, kicked, kick, places, im
             if np.all(moved > 0.0):
                 y = y + kick
         target = t1 * r / records
+        turns = 0
         while t < target:
+            turns += 1
+            if turns > TURNS:
+                return CROWDED, count, y, closest
             h = min(longest, target - t)
             last = h >= target - t
             # just released, or at rest by rounding: nothing is asked of it in this step
