@@ -73,6 +73,8 @@ def __getattr__(name: str):
         found = importlib.import_module("importlib.metadata").version("carom")
     else:
         hint = _nearest_name(name, __all__)
+        if name in spheres.__all__ or name in models.__all__:
+            hint = f": it is in carom.{'spheres' if name in spheres.__all__ else 'models'}."
         raise AttributeError(f"carom has no {name!r}{hint} dir(carom) lists the names")
     globals()[name] = found
     return found
