@@ -54,7 +54,7 @@ ACCEPTED = {
 SHORT_STEPS = {"elastic_bar", "nonunique"}
 # of friction, which not all schemes know: models/test_rubbing.py; of spheres: test_spheres.py
 RUBBING = {"block_on_slope", "dry_oscillator", "stick_slip", "skidding_ball", "painleve_rod"}
-RUBBING |= {"brake_squeal", "woodpecker"}
+RUBBING |= {"brake_squeal", "woodpecker", "dimer"}
 SCENES = {"granular_gas", "settling_spheres"} | RUBBING
 
 

@@ -450,7 +450,7 @@ SCENES = {"granular_gas", "settling_spheres"}  # spheres: test_grains.py
 # the exact motion of the bar is that of the continuous one, not of its elements: test_bar.py
 # friction: test_rubbing.py
 RUBBING = {"block_on_slope", "dry_oscillator", "stick_slip", "skidding_ball", "painleve_rod"}
-RUBBING |= {"brake_squeal", "woodpecker"}
+RUBBING |= {"brake_squeal", "woodpecker", "dimer"}
 ELSEWHERE = {"elastic_bar", *SCENES, *RUBBING}
 
 

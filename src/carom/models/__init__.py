@@ -12,6 +12,7 @@ from carom.models.billiard import disc, disc_polar, outside_disc, wedge
 from carom.models.block import rocking_block
 from carom.models.cam import cam_and_follower
 from carom.models.cradle import newtons_cradle
+from carom.models.dimer import dimer
 from carom.models.grains import Scene, granular_gas, settling_spheres
 from carom.models.lift_off import lift_off
 from carom.models.oscillator import impact_oscillator, resonance, stopped_oscillator
@@ -61,6 +62,7 @@ _MODELS = (
     painleve_rod,
     brake_squeal,
     woodpecker,
+    dimer,
     granular_gas,
     settling_spheres,
 )
@@ -75,6 +77,7 @@ __all__ = [
     "cam_and_follower",
     "cantilever",
     "catalogue",
+    "dimer",
     "disc",
     "disc_polar",
     "double_pendulum",
