@@ -14,11 +14,34 @@ _SMALL_LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_thresh
 if "xla_backend_extra_options" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_SMALL_LOOPS}".strip()
 
+from collections.abc import Callable  # noqa: E402
 from typing import Any, TypeVar, cast  # noqa: E402
 
 import jax  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)  # distances of 1e-12 and impact times need it
+
+
+# XLA writes each kernel outside of a loop with care, some 15 ms of it: twice what such a program
+# takes to compile without, and nothing is gained where it runs once.
+_ONCE = {"xla_cpu_use_fusion_emitters": False}
+
+
+def jit_for_once(function: Callable) -> Callable:
+    """``jax.jit`` for what runs once; a JAX that has no such option does without."""
+    program = jax.jit(function, compiler_options=_ONCE)
+
+    def called(*args):
+        nonlocal program
+        try:
+            return program(*args)
+        except jax.errors.JaxRuntimeError as error:
+            if "No such compile option" not in str(error):
+                raise
+            program = jax.jit(function)
+            return program(*args)
+
+    return called
 
 
 # ---- what JAX has no public name for: here and nowhere else (tests/house/test_import.py) ----

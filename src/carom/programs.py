@@ -12,7 +12,7 @@ from jax.tree_util import tree_flatten, tree_unflatten
 _F = TypeVar("_F", bound=Callable)
 
 
-def compiled(function: _F) -> _F:
+def compiled(function: _F, jit: Callable = jax.jit) -> _F:
     """``function`` of arrays and of anything that hashes, compiled once for each of the latter.
 
     JAX keeps what it compiled, and with it all that a closure holds.  Here a function among the
@@ -28,7 +28,7 @@ def compiled(function: _F) -> _F:
         key = (tuple(_not_kept(x) for x in leaves), tree)
         program = programs.get(key)
         if program is None:
-            program = programs[key] = _program(function, *key)
+            program = programs[key] = jit(_program(function, *key))
             for x in key[0]:
                 if isinstance(x, _NotKept):
                     weakref.finalize(x.found(), programs.pop, key, None).atexit = False
@@ -43,7 +43,7 @@ def _program(function, leaves, tree):
         return function(*args, **kwargs)
 
     of_arrays.__name__ = function.__name__
-    return jax.jit(of_arrays)
+    return of_arrays
 
 
 class _NotKept:

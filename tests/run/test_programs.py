@@ -3,7 +3,12 @@
 import gc
 import weakref
 
+import jax
+import jax.numpy as jnp
+import pytest
+
 import carom
+from carom import _jax
 
 
 def test_a_system_of_closures_is_let_go_of():
@@ -28,3 +33,23 @@ def test_what_is_alive_is_compiled_once():
     carom.solve(system, carom.Moreau(), [2.0], [0.0], t1=0.1, dt=0.05)
     assert len(calls) == traced
     assert (first == second).all()
+
+
+@pytest.mark.slow
+def test_a_program_for_once_does_without_an_option_that_jax_does_not_know(monkeypatch):
+    monkeypatch.setattr(_jax, "_ONCE", {"xla_cpu_no_such_option": False})
+    twice = _jax.jit_for_once(lambda x: 2.0 * x)
+    assert twice(jnp.ones(())) == 2.0
+    assert twice(jnp.ones(2)).shape == (2,)
+
+
+@pytest.mark.slow
+def test_the_start_of_a_run_has_no_condition():
+    """One costs a first call as much as the rest of what it starts with."""
+    from carom.run.loop import Run, begin
+
+    system = carom.System(force=lambda t, q, v: 0.0 * q - 1.0, gap=lambda t, q: q)
+    for scheme in (carom.Moreau(), carom.Maury(), carom.PaoliSchatzman()):
+        run = Run(system, scheme, jnp.array(0.0), jnp.array(0.1))
+        program = str(jax.make_jaxpr(lambda q, v, run=run: begin(run, q, v))(*jnp.ones((2, 1))))
+        assert " cond[" not in program

@@ -81,9 +81,10 @@ def nearest(
         if leaving is not None:
             gap = gap + jnp.maximum(product(contacts.rows, leaving), 0.0)
         if since is not None:
-            gap = gap + jnp.pad(jnp.maximum(-world.gaps(*since), 0.0), (0, contacts.joints))
+            gap = gap + jnp.pad(overlap, (0, contacts.joints))
         return eqx.tree_at(lambda c: c.gap, contacts, gap)
 
+    overlap = 0.0 if since is None else jnp.maximum(-world.gaps(*since), 0.0)
     zero, contacts = jnp.zeros_like(W), seen(W)
     joined = contacts.bilateral() & (contacts.gap != 0.0)
     lam = jnp.zeros_like(contacts.gap)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from carom._jax import jit_for_once
 from carom.derivatives import no_derivative_where
 from carom.fields import MOTION
 from carom.programs import compiled
@@ -130,23 +131,37 @@ class Start(eqx.Module):
         return rows.at[0, own].set(jnp.where(struck, self.before, rows[0, own]))
 
 
+class _AtOnce:
+    """A world that projects without a look whether anything pushes: that is for loops (law.py)."""
+
+    def __init__(self, world):
+        self._world = world
+
+    def __getattr__(self, name):
+        return getattr(self._world, name)
+
+    def project(self, metric, target, contacts, b, active=None):
+        """Onto the set that the law allows."""
+        return contacts.law.project(metric, target, contacts.rows, b, active)
+
+
 def begin(run: Run, q0: Array, v0: Array) -> Start:
     """Initial data, through an impact at t0 when v0 points out of K and the wall is rigid."""
     system, t0 = run.system, run.time(jnp.array(0))
     system.check_shapes(t0, q0, v0)  # once: it is not part of the compiled program
     metric, contacts = system.metric(q0), system.contacts(t0, q0)
-    shape = shape_of(system, q0, v0)
+    shape = shape_of(contacts, q0, v0)
     tolerance = _tolerance(contacts)
     bilateral = contacts.law.bilateral()
     closed = (contacts.gap <= tolerance) | bilateral
     apart = (contacts.gap < -tolerance) | (bilateral & (contacts.gap > tolerance))
     struck = closed & run.scheme.rigid  # a wall that yields takes any velocity (PS93, 10)
     if run.scheme.differentiable:
-        q, impact = _impact_at_start(system, t0, q0, v0, contacts, struck)
+        world, (q, impact) = system, _impact_at_start(system, t0, q0, v0, contacts, struck)
     else:
-        b = contacts.struck(contacts.velocity(v0))
-        q, impact = q0, contacts.law.project(metric, v0, contacts.rows, b, struck)
-    state, report = started(run.scheme, system, t0, q, impact.point, run.dt)
+        world = _AtOnce(system)
+        q, impact = q0, rebound(world, metric, contacts, v0, struck)
+    state, report = started(run.scheme, world, t0, q, impact.point, run.dt)
     push, pushed = jnp.zeros(shape.pushes), jnp.zeros(shape.p)
     if report is not None:
         push, pushed = _flat(report.impulse, shape.pushes), shape.normal(report.before)
@@ -190,7 +205,8 @@ def go_on(run: Run, state: State) -> Start:
     """From the end of another run, without a new start of its scheme."""
     system, t, q, v = run.system, state.t, state.q, state.v
     system.check_shapes(t, q, v)
-    contacts, shape = system.contacts(t, q), shape_of(system, q, v)
+    contacts = system.contacts(t, q)
+    shape = shape_of(contacts, q, v)
     zero, none, w = jnp.zeros(shape.pushes), jnp.array(0), shape.normal(contacts.velocity(v))
     stats = Stats(none, jnp.zeros(()), none, jnp.zeros(()), jnp.zeros(()), none)
     return Start(
@@ -247,9 +263,8 @@ def _flat(impulse, pushes: int):
     return jnp.concatenate([impulse[:, 0], jnp.ravel(impulse[:p, 1:])])
 
 
-def shape_of(system, q: Array, v: Array) -> Shape:
-    """The Shape of its records, without running anything."""
-    contacts = jax.eval_shape(system.contacts, jnp.zeros(()), q)
+def shape_of(contacts, q: Array, v: Array) -> Shape:
+    """The Shape of the records."""
     k = contacts.law.joints
     return Shape(q.shape[0], v.shape[0], contacts.gap.shape[0] - k, k, contacts.rate.shape[1])
 
@@ -382,8 +397,8 @@ def _written(rows, row, r):
     return jax.lax.dynamic_update_slice(rows, jnp.concatenate(row)[None], (r, 0))
 
 
-go_on_compiled = compiled(go_on)
-begin_compiled = compiled(begin)
+go_on_compiled = compiled(go_on, jit_for_once)
+begin_compiled = compiled(begin, jit_for_once)
 advance_compiled = compiled(advance)
 advance_listed_compiled = compiled(advance_listed)
 advance_each_compiled = compiled(advance_each)

@@ -215,7 +215,7 @@ def _solve_traced(run, q0, v0, plan, record) -> Solution:
         else refusing(moved, _SLIDES if slides else _no_derivative(run.scheme))
     )
     carry, rows = safe(q0, v0)
-    return _solution(run, _record_steps(plan), rows, carry, shape_of(run.system, q0, v0))
+    return _solution(run, _record_steps(plan), rows, carry, shape_of(contacts, q0, v0))
 
 
 _SLIDES = (
