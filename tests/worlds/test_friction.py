@@ -9,6 +9,7 @@ from scipy import sparse
 
 import carom
 from blocks import G, Push, along, block, floor
+from carom.projection.cones import project_cones
 from carom.projection.coulomb import coulomb
 from carom.projection.metric import metric_of
 
@@ -404,3 +405,38 @@ def test_a_batch_with_one_contact_is_the_closed_form(scheme):
     alone = [jax.jit(thrown)(speed) for speed in speeds]
     for together, one in zip(batch(speeds), zip(*alone, strict=True), strict=True):
         np.testing.assert_allclose(together, one, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury(), carom.EventDriven()], ids=repr)
+def test_a_smooth_gap_may_say_that_nothing_slides(scheme):
+    """A block in a shaken box: along its smooth stops the slip is 0, or that of the block."""
+
+    def box(t):
+        return 0.02 * jnp.sin(20.0 * t)
+
+    def moved(along_stops):
+        system = carom.System(
+            force=lambda t, q, v: jnp.array([0.0, -G]),
+            gap=lambda t, q: jnp.array([q[1], q[0] - box(t) + 0.015, 0.015 - q[0] + box(t)]),
+            slip=lambda t, q, v: jnp.array(
+                [v[0] - 0.4 * jnp.cos(20.0 * t), along_stops * v[1], along_stops * v[1]]
+            ),
+            friction=[0.2, 0.0, 0.0],
+            restitution=[0.0, 0.6, 0.6],
+        )
+        return carom.solve(system, scheme, [0.0, 0.0], [0.0, 0.0], t1=0.5, dt=1e-3)
+
+    still, sliding = moved(0.0), moved(1.0)
+    assert len(still.impacts) >= 4
+    np.testing.assert_allclose(still.q, sliding.q, atol=1e-9)
+    np.testing.assert_array_equal(still.friction[:, 1:], 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("convex", [False, True])
+def test_below_a_cone_without_width(convex):
+    """mu = 0 and no tangential row: a gap that opens is not pulled."""
+    H, b = jnp.array([[[1.0, 0.0], [0.0, 0.0]]] * 2), jnp.array([[1.0, 0.0], [-2.0, 0.0]])
+    found = project_cones(jnp.zeros(2), H, b, jnp.zeros(2), convex=convex)
+    np.testing.assert_allclose(found.multipliers, [[0.0, 0.0], [2.0, 0.0]], atol=1e-12)

@@ -186,7 +186,7 @@ def onto_cone_apart(n, t, mu, xp: Any = jnp):
     length = length_of(t, xp)
     normal = xp.maximum((n + mu * length) / (1.0 + mu * mu), 0.0)
     one = xp.sign(t) if t.shape[1] == 1 else t / xp.where(length > 0.0, length, 1.0)[:, None]
-    inside = length <= mu * n
+    inside = (length <= mu * n) & (n >= 0.0)  # with mu = 0 the first holds below the cone too
     edge = (mu * normal)[:, None] * one
     return xp.where(inside, n, normal), xp.where(inside[:, None], t, edge)
 
@@ -226,7 +226,7 @@ def _newton(c: _Contacts, y, F, eps):
         mu = c.mu[:, None, None]
         radius = jnp.maximum((n + c.mu * length) / (1.0 + c.mu**2), 0.0)
         dn = (through[:, 0] + mu * along) / (1.0 + mu**2)
-        inside, polar = length <= c.mu * n, c.mu * length <= -n
+        inside, polar = (length <= c.mu * n) & (n >= 0.0), c.mu * length <= -n
         slips = ~inside & ~polar
         edge_n = dn
         ratio = c.mu * radius / jnp.where(length > 0.0, length, 1.0)
@@ -339,7 +339,7 @@ def _contact(A, b, mu, free, convex, guess):
         return jnp.where(free, held, jnp.maximum(held, 0.0))
     length = length_of(held[1:])
     if convex:
-        stays = length <= mu * held[0]
+        stays = (length <= mu * held[0]) & (held[0] >= 0.0)
         new = jax.lax.fori_loop(
             0, 8, lambda _, y: onto_cone((y - 0.9 * (product(A, y) + b))[None], mu[None])[0], guess
         )

@@ -186,7 +186,8 @@ class _Law:
             onto[edge, 0], B[edge, 0, 0] = normal[edge], 1.0
             B[edge, 1:, 0] = mu[edge, None] * unit[edge]
         else:
-            inside, polar = length <= mu * normal, mu * length <= -normal
+            inside = (length <= mu * normal) & (normal >= 0.0)
+            polar = mu * length <= -normal
             edge = ~inside & ~polar
             reach = mu * (normal + mu * length) / (1.0 + mu**2)
             onto[edge, 0] = ((normal + mu * length) / (1.0 + mu**2))[edge]
