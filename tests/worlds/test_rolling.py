@@ -8,7 +8,7 @@ from by_trait import WITH_FRICTION
 from carom import errors
 from carom.worlds.spheres import sliding, wedged
 from carom.worlds.spheres.world import World
-from stopping import Stopped, stopping_after
+from stopping import recorded_and_resumed
 
 G, R = 9.81, 0.5
 EVERY = carom.Record(every=1)
@@ -380,14 +380,6 @@ def test_planted_faults_are_found():
     )
 
 
-def assert_same(a, b):
-    for name in ("x", "v", "spin", "impulse", "angular_impulse", "wall_impulse"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
-    for one, other in zip(a.contacts, b.contacts, strict=True):
-        for name, value in vars(one).items():
-            np.testing.assert_array_equal(value, getattr(other, name), err_msg=name)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3])
 def test_recorded_and_resumed(tmp_path, monkeypatch, d):
@@ -395,27 +387,9 @@ def test_recorded_and_resumed(tmp_path, monkeypatch, d):
     walls = [carom.Plane(belt.point, belt.normal, velocity=np.eye(d)[0])]
     pile = pile_of(d, restitution=0.2, walls=walls, twisting=0.1 * (d == 3))
 
-    def moved(path=None, pile=pile, **options):
-        record = carom.Record(path, every=10, **options)
-        return carom.solve(pile, carom.Maury(), t1=0.4, dt=4e-3, record=record)
-
-    whole = moved()
-    with monkeypatch.context() as patch:
-        left = stopping_after(patch, 10**6)
-        assert_same(whole, moved(tmp_path / "whole.vtkhdf"))
-    again = carom.load(tmp_path / "whole.vtkhdf")
+    about = pile, tmp_path, monkeypatch, pile.replaced(rolling=0.1), "resistance to rolling"
+    whole, again = recorded_and_resumed(*about)
     assert again.pile.rolling == 0.2
-    assert_same(whole, again)
-    assert str(carom.certify(again)) == str(carom.certify(whole))
-    path = tmp_path / "part.vtkhdf"
-    with monkeypatch.context() as patch:
-        stopping_after(patch, (10**6 - left[0]) * 3 // 4)
-        with pytest.raises(Stopped):
-            moved(path)
-    assert 2 < len(carom.load(path)) < len(whole)
-    assert_same(whole, moved(path, resume=True))
-    with pytest.raises(errors.RecordError, match="resistance to rolling"):
-        moved(path, pile.replaced(rolling=0.1), resume=True)
     assert np.shape(whole.to_xarray().contact_torque)[1:] == ((3,) if d == 3 else ())
 
 

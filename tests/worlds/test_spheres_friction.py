@@ -8,7 +8,7 @@ from by_trait import WITH_FRICTION
 from carom import errors
 from carom.kernels.numba import threads
 from carom.worlds.spheres.world import World
-from stopping import Stopped, stopping_after
+from stopping import assert_same, recorded_and_resumed
 
 G, R = 9.81, 0.5
 EVERY = carom.Record(every=1)
@@ -410,14 +410,6 @@ def test_the_law_is_held_by_another_measure():
 # ---- the same bits ------------------------------------------------------------------------------
 
 
-def assert_same(a, b):
-    for name in ("x", "v", "spin", "impulse", "angular_impulse", "wall_impulse"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
-    for one, other in zip(a.contacts, b.contacts, strict=True):
-        for name, value in vars(one).items():
-            np.testing.assert_array_equal(value, getattr(other, name), err_msg=name)
-
-
 def test_the_same_bits_with_any_number_of_threads(monkeypatch):
     pile = carom.spheres.lattice(
         (5, 5, 8), R, spacing=1.02, gravity=(0, 0, -G), walls=[FLOOR[3]], friction=0.5, jitter=0.01
@@ -439,32 +431,7 @@ def test_recorded_and_resumed(tmp_path, monkeypatch, d):
         spin=np.ones((len(pile), 3)) if d == 3 else np.ones(len(pile)),
     )
 
-    def moved(path=None, **options):
-        record = carom.Record(path, every=10, **options)
-        return carom.solve(pile, carom.Maury(), t1=0.4, dt=4e-3, record=record)
-
-    whole = moved()
-    with monkeypatch.context() as patch:
-        left = stopping_after(patch, 10**6)
-        assert_same(whole, moved(tmp_path / "whole.vtkhdf"))
-    again = carom.load(tmp_path / "whole.vtkhdf")
-    assert_same(whole, again)
-    assert str(carom.certify(again)) == str(carom.certify(whole))
-    path = tmp_path / "part.vtkhdf"
-    with monkeypatch.context() as patch:
-        stopping_after(patch, (10**6 - left[0]) * 3 // 4)
-        with pytest.raises(Stopped):
-            moved(path)
-    assert 2 < len(carom.load(path)) < len(whole)
-    assert_same(whole, moved(path, resume=True))
-    with pytest.raises(errors.RecordError, match="friction"):
-        carom.solve(
-            pile.replaced(friction=0.4),
-            carom.Maury(),
-            t1=0.4,
-            dt=4e-3,
-            record=carom.Record(path, every=10, resume=True),
-        )
+    recorded_and_resumed(pile, tmp_path, monkeypatch, pile.replaced(friction=0.4), "friction")
 
 
 def test_a_run_goes_on_from_another():
