@@ -43,7 +43,6 @@ _SYMMETRIC: Any = {
     "diag_pivot_thresh": 0.0,
     "options": {"SymmetricMode": True},
 }
-_CREEP, _CREEPING, _SLOW = 0.03, 2e-3, 200  # eps of sweeps alone, at first and at least; sweeps
 
 
 class Pace(NamedTuple):
@@ -103,27 +102,6 @@ def solve(
         elif tries >= pace.tries:
             eps, tries = min(pace.rise * eps, _MOST), 0
     return best / weight, turns, least
-
-
-def crept(W, q, mu, dim, size, index, data, r, goal, turns, good):
-    """Some turns of sweeps over proximal problems, which do not run in circles; ``good`` sees each.
-
-    What they fail on is swept again from its centre, with a larger eps.
-    """
-    weight = np.repeat(np.sqrt(size), dim)
-    proximal, law = _Proximal(dim, index, data, len(mu), size), _Law(mu, dim, True, weight)
-    centre, eps = r, _CREEP
-    for _ in range(turns):
-        r = proximal.swept(centre, centre, eps, goal, True, _SLOW)
-        if good(r):
-            break
-        u = W @ r + q
-        yields = eps * np.repeat(size, dim) * (r - centre)
-        found, whole = (law.residual(weight * r, x / weight) for x in (u + yields, u))
-        if found <= _NEAR * whole:
-            centre, eps = r, max(_FALL * eps, _CREEPING)
-        else:
-            eps *= FEW.rise
 
 
 class _Proximal:

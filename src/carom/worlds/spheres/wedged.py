@@ -29,6 +29,8 @@ _WHOLE, _ROWS = 5000, 1000
 _NEAR, _ROUNDS, _SWEPT = 500, 40, 300  # ... of more these, and sweeps of all, in turn
 _TURNS, _MANY, _CREPT, _PIVOTS = 15, 20, 4, 2000  # of Newton's method, sweeps; along the path
 _EACH, _LONG = 2, 10  # contacts to a turn of Newton's method before the path, its pivots for each
+_CREEP, _LEAST, _SLOW = 0.03, 2e-3, 100  # eps of contacts that yield, first and least; sweeps
+_WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
 _RINGS = (2, 2, 4, 0)  # of contacts around those that lack, in turn; 0: around the worst alone
 _WIDENINGS = (0, 1, 4, 16)  # rings of contacts that do not bounce around those that are held
 _CLIPPINGS, _CLIPPED = 30, 1e-12  # turns, and the part of lam_t that ends them
@@ -175,9 +177,8 @@ def _by_parts(problem, planar, limit):
         part = _part(problem, rows)
         done += _at_once(part, planar, turns, limit - done)[0]
         lam[rows] = part[_LAM]
-        block = _block_of(problem, planar)
-        block.creep(_CREPT)
-        kept = lam[:] = block.wide(block.best)
+        _creep(problem)
+        kept = lam.copy()
         done += _CREPT + sliding.accelerated_gauss_seidel(*problem, _SWEPT)[2]
         if (left := np.max(_lacking(problem))) > _SHARE:
             lam[:] = kept
@@ -186,6 +187,33 @@ def _by_parts(problem, planar, limit):
             best, least = lam.copy(), np.max(lacks)
     lam[:] = best
     return done, bool(least <= 1.0)
+
+
+def _creep(problem):
+    """Sweeps over contacts that yield, about centres that follow; the best is in lam.
+
+    Such sweeps do not run in circles.  What they fail on is swept again from its centre, with a
+    larger eps.
+    """
+    from carom.kernels import creeping, sliding
+
+    start, i, j, normal, arm, b, law, inverse, free, lam, _most, _relative = problem
+    rows = i, j, normal, arm, b, law, inverse
+    centre, eps, best, least = lam.copy(), _CREEP, lam, np.inf
+    for _ in range(_CREPT):
+        lam[:], u = centre, free.copy()
+        sliding.push(start, i, j, normal, arm, inverse, lam, u)
+        creeping.sweeps(*rows, u, lam, centre, eps, _SLOW)
+        if (lacks := np.max(_lacking(problem))) < least:
+            best, least = lam.copy(), lacks
+        if least <= _SHARE:
+            break
+        found, whole = (creeping.lacks(*rows, u, lam, centre, part) for part in (eps, 0.0))
+        if found <= _WELL * whole:
+            centre, eps = lam.copy(), max(_FALL * eps, _LEAST)
+        else:
+            eps *= _RISE
+    lam[:] = best
 
 
 def _block_of(problem, planar):
@@ -253,26 +281,12 @@ class _Block:
 
         from carom.projection import proximal
 
-        root = self.H @ sparse.diags(np.sqrt(self.mobile))
-        pace = proximal.MANY if len(self.mu) > _ROWS else proximal.FEW
-        return proximal.solve(*self.swept, True, turns, self.good, root, pace)[1]
-
-    @cached_property
-    def swept(self):
-        """What is asked for by proximal.solve: local, packed, the first r and a goal."""
-        from carom.projection import proximal
-
         W, q, mu, m, size = self.local
-        r = self.first.ravel()
+        r, root = self.first.ravel(), self.H @ sparse.diags(np.sqrt(self.mobile))
         goal = 0.5 * proximal.residual(W, q, mu, m, size, r) / max(self.least, 1.0)
-        return *self.local, *proximal.packed(W, q, mu, m), r, goal
-
-    def creep(self, turns):
-        """Sweeps over proximal problems from the first r, so many times."""
-        from carom.projection import proximal
-
-        self.least = np.inf  # what is best now, not what was
-        proximal.crept(*self.swept, turns, self.good)
+        pace = proximal.MANY if len(self.mu) > _ROWS else proximal.FEW
+        given = *self.local, *proximal.packed(W, q, mu, m), r, goal, True, turns
+        return proximal.solve(*given, self.good, root, pace)[1]
 
     def path(self, pivots):
         """Along the path of contacts that yield, from the first r; how many pivots there were."""
