@@ -193,3 +193,20 @@ def test_wants_one_positive_number():
     for substeps in (0, 1.5):
         with pytest.raises(PenaltyError, match="whole number"):
             carom.Penalty(lam=1e-6, substeps=substeps)
+
+
+@pytest.mark.slow
+def test_the_unit_of_length_does_not_matter():
+    """Nanometres in metres: 1e-11 of them, the absolute tolerance, was 1e-2 of the motion."""
+
+    def found(unit):
+        corner = carom.System(
+            force=lambda t, q, v: jnp.array([0.0, -unit]) - 0.1 * q,
+            gap=lambda t, q: jnp.array([q[1], q[0] + 0.5 * q[1]]),
+            restitution=0.7,
+        )
+        scheme = carom.Penalty(duration=0.01)
+        sol = carom.solve(corner, scheme, [0.5 * unit, unit], [-0.3 * unit, 0.0], t1=6.0, dt=0.1)
+        return np.concatenate([sol.q, sol.v]) / unit
+
+    np.testing.assert_allclose(found(2.0**-36), found(2.0**-6), rtol=0, atol=1e-12)

@@ -20,7 +20,7 @@ from carom.schemes.isolation import KNOTS, PIECES, POINTS, START, TURNS, Pieces,
 from carom.schemes.kinks import Kink, short_at_kink
 from carom.schemes.linearly_implicit import LinearlyImplicit
 from carom.schemes.resting import independent, reaction, second, spent, stilled
-from carom.schemes.runge_kutta import RungeKutta
+from carom.schemes.runge_kutta import RungeKutta, absolute
 from carom.schemes.scheme import Report, Scheme, State, number, rebound
 from carom.schemes.sliding import Sliding, after_event, at_start, by_contact, check, frictional
 from carom.status import Status, failing, first_failure
@@ -155,9 +155,7 @@ class EventDriven(Scheme):
         if self.atol is not None:
             return self.atol
         span = dt if self.max_step is None else jnp.maximum(dt, 50.0 * self.max_step)
-        sizes = jnp.concatenate([q, gap, span * v, span**2 * a])
-        largest = jnp.max(jnp.abs(jax.lax.stop_gradient(sizes)))
-        return _ATOL * jnp.where(largest > 0.0, jnp.minimum(largest, 1.0), 1.0)
+        return absolute(_ATOL, span, gap, q, v, a)
 
     def _first_mode(self, world, t, q, v, h, resting):
         """Which contacts last, and how."""

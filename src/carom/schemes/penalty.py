@@ -1,7 +1,7 @@
 """The penalty method of Paoli and Schatzman: a viscoelastic wall."""
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,16 +9,18 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
+from carom._jax import plain
 from carom.arguments import suggesting
 from carom.contracts import Equations
 from carom.errors import PenaltyError
 from carom.projection.metric import product
 from carom.projection.nearest import nearest
-from carom.schemes.runge_kutta import RungeKutta
+from carom.schemes.runge_kutta import RungeKutta, absolute
 from carom.schemes.scheme import NOT_KEPT, Report, Scheme, State, number
 from carom.schemes.yielding_wall import through
 from carom.status import Status, failing, first_failure
 
+_ATOL = 1e-11  # of the size of the motion, up to 1
 _TURNS = 1_000_000  # steps of the method in one step of the caller
 _IN_CONTACT = 0.05  # of the duration of a contact: the longest step inside one
 _NO_RESTITUTION = 1e-4  # the least e a duration is computed for: critical damping never ends
@@ -62,6 +64,12 @@ class Penalty(Scheme):
     several gaps push in one step x / |x| turns, (5) does not hold, and the step is resolved as by
     default.
 
+    ``atol`` is in the units of q and v.  Without it, with T the length of the run, it is
+
+        1e-11 min(1, S),    S = max( |q0|, |g(t0, q0)|, T |v0|, T^2 |M^-1 f(t0)| )               (6)
+
+    so that a motion of nanometres in metres is as exact as in its own units.
+
     It starts with the velocity that is given: one that points out of K enters the wall (PS93, 10).
 
     ``stats.penetration`` is the largest overlap, ``stats.iterations`` the number of steps.
@@ -70,8 +78,9 @@ class Penalty(Scheme):
     lam: Array | None = eqx.field(default=None, converter=number)
     duration: Array | None = eqx.field(default=None, converter=number)
     rtol: Array = eqx.field(default=1e-8, converter=number)
-    atol: Array = eqx.field(default=1e-11, converter=number)
+    atol: Array | None = eqx.field(default=None, converter=number)  # None: (6)
     substeps: int | None = None  # equal steps in each dt; None: steps of its own
+    span: Array | None = eqx.field(default_factory=lambda: None, init=False, repr=False)  # T of (6)
     needs: ClassVar[type] = Equations
     one_restitution: ClassVar[bool] = True
     rigid: ClassVar[bool] = False
@@ -99,21 +108,33 @@ class Penalty(Scheme):
             return NOT_KEPT
         return self._wall(system, 0).duration
 
+    @plain
+    def over(self, span) -> "Penalty":
+        """The scheme for a run of length ``span``."""
+        return eqx.tree_at(lambda s: s.span, self, number(span), is_leaf=lambda x: x is None)
+
     def start(self, world, t, q, v, dt):
-        return State(t, q, v, jnp.asarray(dt))
+        return State(t, q, v, _Memory(jnp.asarray(dt), self._atol(world, t, q, v, dt)))
+
+    def _atol(self, world, t, q, v, dt):
+        """(6)."""
+        if self.atol is not None:
+            return self.atol
+        span = dt if self.span is None else self.span
+        return absolute(_ATOL, span, world.gaps(t, q), q, v, world.acceleration(t, q, v))
 
     def step(self, world, state, dt):
-        wall = self._wall(world, state.q.shape[0])
+        (h, atol), wall = state.memory, self._wall(world, state.q.shape[0])
         t1 = state.t + dt
         p = world.gaps(state.t, state.q).shape[0]
         y = jnp.concatenate([state.q, state.v, jnp.zeros(p)])
-        loop = _Loop(state.t, y, state.memory, jnp.zeros(()), jnp.array(0), Status.ok)
+        loop = _Loop(state.t, y, h, jnp.zeros(()), jnp.array(0), Status.ok)
         if self.substeps is None:
-            loop = self._adaptive(wall, loop, t1)
+            loop = self._adaptive(wall, loop, t1, atol)
         else:
-            loop = self._fixed(wall, loop, dt / self.substeps)
+            loop = self._fixed(wall, loop, dt / self.substeps, atol)
         q, v, push = wall.split(loop.y)
-        return State(t1, q, v, loop.h), Report(
+        return State(t1, q, v, _Memory(loop.h, atol)), Report(
             impulse=push[:, None],
             before=world.normals(state.t, state.q).velocity(state.v)[:, None],
             after=world.normals(t1, q).velocity(v)[:, None],
@@ -124,17 +145,17 @@ class Penalty(Scheme):
             penetration=loop.penetration,
         )
 
-    def _adaptive(self, wall, loop, t1):
+    def _adaptive(self, wall, loop, t1, atol):
         method = RungeKutta()
         loop = jax.lax.while_loop(
             lambda s: (s.t < t1) & (s.turns < _TURNS) & (s.status == Status.ok),
-            lambda s: self._turn(wall, method, s, t1),
+            lambda s: self._turn(wall, method, s, t1, atol),
             loop,
         )
         late = failing(loop.t < t1, Status.unconverged)
         return eqx.tree_at(lambda s: s.status, loop, first_failure(loop.status, late))
 
-    def _fixed(self, wall, loop, h):
+    def _fixed(self, wall, loop, h, atol):
         method = RungeKutta("Dopri5")
 
         def substep(_, s):
@@ -142,7 +163,7 @@ class Penalty(Scheme):
             if wall.split(s.y)[2].shape[0] < 2:
                 return whole
             # under vmap a member without such contacts turns no time here
-            resolved = self._adaptive(wall, s, jnp.where(several, s.t + h, s.t))
+            resolved = self._adaptive(wall, s, jnp.where(several, s.t + h, s.t), atol)
             return jax.tree_util.tree_map(partial(jnp.where, several), resolved, whole)
 
         return jax.lax.fori_loop(0, self.substeps, substep, loop)
@@ -158,12 +179,12 @@ class Penalty(Scheme):
             root = jnp.sqrt(jnp.asarray(self.lam))
         return _Wall(world, d, eps, root, root * length)
 
-    def _turn(self, wall, method, s, t1):
+    def _turn(self, wall, method, s, t1, atol):
         """One step of the method."""
         h = jnp.minimum(jnp.minimum(s.h, wall.reach(s.t, s.y)), t1 - s.t)
         y1, error = method.step(wall.rate, s.t, s.y, h)
         d = 2 * wall.d
-        scale = self.atol + self.rtol * jnp.maximum(jnp.abs(s.y), jnp.abs(y1))[:d]
+        scale = atol + self.rtol * jnp.maximum(jnp.abs(s.y), jnp.abs(y1))[:d]
         error = jnp.max(jnp.abs(error[:d]) / scale)
         good = error <= 1.0
         # the jump of (3) at the wall is not smooth at any h: let it by at the finest step
@@ -183,6 +204,11 @@ class Penalty(Scheme):
             s.turns + 1,
             failing(broken, Status.nonfinite),
         )
+
+
+class _Memory(NamedTuple):
+    h: Array  # () the next step of the method
+    atol: Array  # ()
 
 
 class _Loop(eqx.Module):

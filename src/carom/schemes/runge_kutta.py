@@ -48,3 +48,15 @@ def step_for(h: Array, error: Array, order: int) -> Array:
     """The step that would have had an error of about one, where h had ``error``."""
     factor = 0.9 * jnp.maximum(error, 1e-10) ** (-1.0 / order)
     return h * jnp.clip(factor, 0.2, 5.0)
+
+
+def absolute(part: float, span: Array, gap: Array, q: Array, v: Array, a: Array) -> Array:
+    """The absolute tolerance of a motion of length T = ``span`` that starts so,
+
+        part min(1, S),    S = max( |q|, |g|, T |v|, T^2 |a| )
+
+    which does not depend on the unit of length where the motion is smaller than that.
+    """
+    sizes = jnp.concatenate([q, gap, span * v, span**2 * a])
+    largest = jnp.max(jnp.abs(jax.lax.stop_gradient(sizes)))
+    return part * jnp.where(largest > 0.0, jnp.minimum(largest, 1.0), 1.0)
