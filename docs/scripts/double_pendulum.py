@@ -54,7 +54,7 @@ for i, (name, colour) in enumerate([("upper bob", "C1"), ("lower bob", "C0")]):
     gaps.plot(sol.t, sol.gap[:, i], color=colour)
     gaps.plot(sol.t[mine], 0 * mine, "o", color=colour)
 plane.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
-plane.legend(loc="upper left", frameon=False)
+plane.legend(loc="lower left", frameon=False)
 gaps.set(xlabel="time [s]", ylabel="gap [m]")
 gaps.axhline(0.0, color="0.4", linewidth=3, zorder=0)
 plt.show()

@@ -122,7 +122,7 @@ for friction, sol in runs.items():
     mean, low, high = (f(angle[late]) for f in (np.mean, np.min, np.max))
     print(f"mu = {friction}: {mean:.0f} degrees, from {low:.0f} to {high:.0f}")
 course.set(xlabel="time [s]", ylabel="slope of the surface [degrees]")
-course.legend()
+course.legend(ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
 runs[0.5].plot(section)
 section.add_patch(plt.Circle((0, 0), R, fill=False, color="C3"))
 section.set(xlim=(-1.05 * R, 1.05 * R), ylim=(-1.05 * R, 1.05 * R))

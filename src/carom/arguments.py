@@ -26,8 +26,9 @@ def nearest_name(name: str, names: Iterable[str]) -> str:
     small = {other.lower(): other for other in names}
     said = name.lower()
     close = [_ELSEWHERE[said]] if _ELSEWHERE.get(said) in small else []
+    close = close or [x for x in small if len(said) > 2 and said in x]
     close = close or difflib.get_close_matches(said, small, 1, cutoff=0.6)
-    close = close or [x for x in small if min(len(said), len(x)) > 2 and (said in x or x in said)]
+    close = close or [x for x in small if len(x) > 2 and x in said]
     return f"; did you mean {small[close[0]]!r}?" if close else "."
 
 

@@ -1,7 +1,7 @@
 """Every exception carom raises, each with the offending value and the remedy in its text.
 
-Findings about the input are ``ValueError``s too.  Findings during a run are ``RuntimeError``s and
-carry what was computed before them in ``error.solution``.
+Findings about the input are also a ``ValueError``.  Findings during a run are a ``RuntimeError``
+and carry what was computed before them in ``error.solution``.
 """
 
 

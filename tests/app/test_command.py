@@ -291,6 +291,7 @@ def test_a_run_that_fails_keeps_its_records(carom_does, tmp_path):
         (("e = 0.8", "ee = 0.8"), r"line 8: parameters.ee: .* did you mean 'e'"),
         (("e = 0.8", "e = 'x'"), "parameters.e: is 'x'; it must be a number"),
         (("e = 0.8", "e = 1.8"), r"ball.toml.*: "),
+        (('"bouncing_ball"', "bouncing_ball"), "line 2.*: `model = bouncing_ball`; .*in quotes"),
         (("Moreau", "Moro"), "line 3: scheme: there is no scheme 'Moro'; did you mean 'Moreau'"),
         (("Moreau", "Moreau(x=1)"), r"scheme: .*has no argument 'x'"),
         (("0.01", "-0.01"), "line 4: dt: is -0.01; it must be positive"),

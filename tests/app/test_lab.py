@@ -322,11 +322,12 @@ def test_the_laboratory_in_a_browser(browser, address):
     assert browser.evaluate("L.points.length") < 24 or browser.evaluate("L.diagramDone")
     until(browser, "L.diagramDone")
     box = browser.locator("#diagramchart").bounding_box()
+    answered = browser.evaluate("L.answered")
     browser.mouse.click(box["x"] + 0.8 * box["width"], box["y"] + 0.5 * box["height"])
     value = float(browser.input_value("#p-frequency"))
     low, high = (float(browser.input_value(f"#{end}")) for end in ("low", "high"))
     assert abs(value - low - 0.8 * (high - low)) < 0.15 * (high - low)
-    until(browser, "!document.body.classList.contains('busy')")
+    until(browser, f"L.answered > {answered} && !document.body.classList.contains('busy')")
     settled = browser.evaluate(
         "L.points.filter(p => Math.abs(p.value - numbers().frequency) < 1e-9)"
     )

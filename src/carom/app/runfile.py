@@ -90,7 +90,7 @@ def read(path, *, scheme=None, dt=None, t1=None, out=None, every=None) -> RunPla
     """The run that a file describes; what is given here has precedence over the file."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # of Windows' editors too
     except (OSError, UnicodeDecodeError) as problem:
         why = getattr(problem, "strerror", None) or "it is not text in UTF-8"
         raise RunFileError(f"{path}: cannot be read: {why}") from None
@@ -221,11 +221,22 @@ class _File:
 # ---- TOML ---------------------------------------------------------------------------------------
 
 
+def _shown(file, problem) -> str:
+    """The line that is no TOML, and what TOML looks like."""
+    found = re.search(r"line (\d+)", str(problem))
+    lines = file.text.splitlines()
+    if found is None or int(found[1]) > len(lines):
+        return ""
+    return f": `{lines[int(found[1]) - 1].strip()[:60]}`; write name = value, text in quotes"
+
+
 def _toml(file) -> dict:
     try:
         found = tomllib.loads(file.text)
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
-        raise RunFileError(f"{file.path}: not valid TOML: {problem}") from None
+        raise RunFileError(
+            f"{file.path}: not valid TOML: {problem}{_shown(file, problem)}"
+        ) from None
     file.known(found, _KEYS)
     kinds = [key for key in ("model", "spheres") if key in found]
     if len(kinds) != 1:

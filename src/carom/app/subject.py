@@ -20,6 +20,7 @@ import numpy as np
 
 from carom import models
 from carom.app import runfile
+from carom.arguments import nearest_name
 from carom.contracts import Equations, offers
 from carom.errors import CaromError, KindError
 from carom.models.problem import Problem
@@ -65,7 +66,10 @@ class Model:
 
     def __init__(self, name: str):
         if name not in systems():
-            raise LabError(f"there is no model {name!r} here; there are {', '.join(systems())}")
+            hint = nearest_name(name, systems())
+            raise LabError(
+                f"there is no model {name!r} here{hint} There are {', '.join(systems())}"
+            )
         self.name, self.about = name, systems()[name]
         self._defaults = {
             key: p.default

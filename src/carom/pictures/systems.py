@@ -32,7 +32,7 @@ def system_page(sol, looks: Callable | None = None, name: str = "") -> str:
     since = np.concatenate([[0], kept[:-1] + 1])  # what came since the record before is summed
     blows = np.add.reduceat(pushes.blow[:, :_COLUMNS], since, axis=0)
     data = {
-        "name": name or str(sol.scheme),
+        "name": name or "motion",
         "scheme": str(sol.scheme).removesuffix("()"),
         "t": [float(f"{x:.9g}") for x in t[kept]],
         **shown,

@@ -23,6 +23,8 @@ def lattice(
     leave room for it.  ``radius`` is a number or (N,), the first axis of the shape running fastest.
     """
     widest = float(np.max(numbers(radius, "radius")))
+    if not widest > 0.0:
+        raise ShapeError(f"radius is {radius}: every radius must be positive")
     spacing = 2.0 * widest if spacing is None else spacing
     if spacing < 2.0 * (widest + jitter) * (1.0 - 1e-12):
         raise ShapeError(
