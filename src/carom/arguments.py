@@ -18,6 +18,7 @@ _ELSEWHERE = {  # names that other tools and books have for it
     "t_span": "t1",
     "t_eval": "record",
     "diameter": "radius",
+    "force": "overwrite",
 }
 
 

@@ -523,6 +523,7 @@ OPEN = {"force": lambda t, q, v: -q, "gap": lambda t, q: q + 2.0}
         (lambda: carom.Spheres([[0.0, 0.0]], 1.0, graivty=(0, -1)), "did you mean 'gravity'"),
         (lambda: carom.spheres.column(2, frictoin=0.5), "Spheres has no .*did you mean 'friction'"),
         (lambda: carom.Record(evry=2), "did you mean 'every'"),
+        (lambda: carom.Record("a.nc", force=True), "did you mean 'overwrite'"),
         (lambda: carom.Lagrangian(potental=abs), "Lagrangian has .*did you mean 'potential'"),
         (
             lambda: carom.solve(
@@ -563,12 +564,19 @@ def writes(t, q, v):
         ({"joint": lambda t, q: q[0] + unknown}, "joint, .*NameError: name 'unknown'"),  # noqa: F821
         ({"gap": lambda q: q}, r"gap: TypeError: .*; it is called as gap\(t, q\)"),
         ({"slip": lambda t, q, v: float(v[0]), "friction": 0.1}, "slip, .*: no float"),
+        ({"gap": lambda t, q: float(q)}, "gap, .*: no float"),
+        ({"restitution": lambda w: 0.5 if w[0] > 1.0 else 0.2}, "restitution, .*jnp.where"),
     ],
 )
 def test_what_a_function_may_not_do_is_told_with_its_line(functions, said):
     system = carom.System(**(OPEN | functions))
-    with pytest.raises(errors.KindError, match=said):
-        carom.solve(system, carom.Moreau(), [0.0], [1.0], t1=0.1, dt=0.01)
+
+    def solved(x):
+        return carom.solve(system, carom.Moreau(), x, [1.0], t1=0.1, dt=0.01).q
+
+    for way, x in ((lambda f: f, [0.0]), (jax.vmap, np.zeros((2, 1))), (jax.jit, np.zeros(1))):
+        with pytest.raises(errors.KindError, match=said):
+            way(solved)(x)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,11 @@ def tracing(system, scheme, t0: float, q0: Array, v0: Array) -> tuple[bool, bool
 
     # jnp.zeros is traced under jit, where nothing else may be; under vmap or a derivative the
     # values that the functions close over are.
-    closed_over = jax.make_jaxpr(functions)(jnp.asarray(t0), q0, v0).consts
+    try:
+        closed_over = jax.make_jaxpr(functions)(jnp.asarray(t0), q0, v0).consts
+    except Exception:
+        system.check_shapes(jnp.asarray(t0), q0, v0)  # which says whose line it is, and what to do
+        raise
     leaves = jax.tree_util.tree_leaves((system, scheme, q0, v0, jnp.zeros(()), closed_over))
     tracers = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
     return bool(tracers), any(map(is_batched, tracers))

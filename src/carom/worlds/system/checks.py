@@ -40,7 +40,9 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
             f"mass has shape {mass}; for q0 of shape {(d,)} it must be {(d,)} or {(d, d)}"
         )
     e, mu = system.restitution, system.friction
-    if not callable(e) and e.ndim and e.shape != gap:
+    if callable(e):
+        tried("restitution", lambda speed: jnp.asarray(e(speed)), jnp.zeros(gap))
+    elif e.ndim and e.shape != gap:
         raise errors.ShapeError(f"restitution has shape {e.shape}, but there {_gaps(gap[0])}")
     if mu is not None and mu.ndim and mu.shape != gap:
         raise errors.ShapeError(f"friction has shape {mu.shape}, but there {_gaps(gap[0])}")

@@ -16,7 +16,7 @@ _OTHERS = tuple(str(Path(module.__file__ or "").parent) for module in (jax, np, 
 _TRACED = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 
 _CALLED = {"force": "(t, q, v)", "slip": "(t, q, v)", "gap": "(t, q)", "joint": "(t, q)"}
-_CALLED |= {"mass": "(q)", "potential": "(q)"}
+_CALLED |= {"mass": "(q)", "potential": "(q)", "restitution": "(speed)"}
 _LONGEST = 80  # of a line that is shown
 
 
@@ -59,13 +59,13 @@ def _remedy(name, problem) -> str:
             "a value that is not known before the run decides (if, while, and, or, min, max): "
             "write jnp.where(condition, a, b), jnp.minimum, jnp.maximum"
         )
-    if isinstance(problem, _TRACED):
+    text = " ".join(str(problem).split())
+    if isinstance(problem, _TRACED) or "converted to Python scalars" in text:
         used = re.findall(r"\b((?:math|np|numpy)\.(\w+))\(|\b((float|int|bool))\(", line)
         swap = [f"jnp.{b} for {a}" for a, b, _, _ in used if b]
         swap += [f"no {c}()" for _, _, c, _ in used if c]
         what = ", ".join(dict.fromkeys(swap)) or "jnp.sin for math.sin, jnp.array for np.array"
         return f"functions are written with `import jax.numpy as jnp`: {what}"
-    text = " ".join(str(problem).split())
     if "item assignment" in text:
         return "arrays are not written into: make one, jnp.array([...]), or q = q.at[0].set(value)"
     called = f"; it is called as {name}{_CALLED[name]}" if frame is None else ""
