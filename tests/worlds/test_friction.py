@@ -440,3 +440,33 @@ def test_below_a_cone_without_width(convex):
     H, b = jnp.array([[[1.0, 0.0], [0.0, 0.0]]] * 2), jnp.array([[1.0, 0.0], [-2.0, 0.0]])
     found = project_cones(jnp.zeros(2), H, b, jnp.zeros(2), convex=convex)
     np.testing.assert_allclose(found.multipliers, [[0.0, 0.0], [2.0, 0.0]], atol=1e-12)
+
+
+@pytest.mark.slow
+def test_what_is_called_solved_is_so_for_light_and_heavy_parts():
+    """Masses 1e-6 to 1e6 make A r a small rest of large terms, to which its error must not be
+    compared: a contact that is closed at half a metre a second was called solved."""
+    rng, p, d = np.random.default_rng(4), 2, 4
+    everywhere = jnp.ones(p, bool)
+
+    @jax.jit
+    def solve(M, v, H, b, mu):
+        found = coulomb(metric_of(M), v, H, b, mu, everywhere)
+        return found.point, found.multipliers, found.status
+
+    solved = 0
+    for _ in range(150):
+        M, v, H = 10.0 ** rng.uniform(-6, 6, d), rng.normal(size=d), rng.normal(size=(p, 3, d))
+        b, mu = np.zeros((p, 3)), rng.choice([0.0, 0.3, 1.0, 1e3], p)
+        b[:, 0] = rng.choice([0.0, 0.5], p) * (H[:, 0] @ v)
+        x, r, status = solve(M, v, H, b, mu)
+        if status != carom.Status.ok:
+            continue
+        x, r = np.asarray(x), np.asarray(r)
+        u = b + H @ x
+        stiff = np.sum(H**2 / M, axis=(1, 2))
+        rounding = np.max(np.sum(np.abs(H[:, 0]) @ (np.abs(r[:, :, None] * H).sum((0, 1)) / M)))
+        allowed = 1e-6 * (np.abs(v).max() + np.abs(x).max()) + 1e-13 * rounding
+        assert np.all(np.abs(np.minimum(u[:, 0], stiff * r[:, 0])) < allowed)
+        solved += 1
+    assert solved > 100

@@ -177,18 +177,11 @@ def _natural(y, u, mu, active, free, convex):
 
 def onto_cone(z, mu, xp: Any = jnp):
     """The nearest point of |z_t| <= mu z_n, contact by contact: z (p, m), mu (p,)."""
-    normal, along = onto_cone_apart(z[:, 0], z[:, 1:], mu, xp)
-    return xp.concatenate([normal[:, None], along], axis=1)
-
-
-def onto_cone_apart(n, t, mu, xp: Any = jnp):
-    """The same with z_n (p,) and z_t (p, m - 1) apart, in and out."""
-    length = length_of(t, xp)
-    normal = xp.maximum((n + mu * length) / (1.0 + mu * mu), 0.0)
-    one = xp.sign(t) if t.shape[1] == 1 else t / xp.where(length > 0.0, length, 1.0)[:, None]
-    inside = (length <= mu * n) & (n >= 0.0)  # with mu = 0 the first holds below the cone too
-    edge = (mu * normal)[:, None] * one
-    return xp.where(inside, n, normal), xp.where(inside[:, None], t, edge)
+    length = length_of(z[:, 1:], xp)
+    normal = xp.maximum((z[:, 0] + mu * length) / (1.0 + mu * mu), 0.0)
+    along = (mu * normal / xp.where(length > 0.0, length, 1.0))[:, None] * z[:, 1:]
+    edge = xp.concatenate([normal[:, None], along], axis=1)
+    return xp.where((length <= mu * z[:, 0])[:, None], z, edge)
 
 
 def _where(which, a, b):

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from carom.projection.cones import length_of, onto_cone_apart, project_cones
+from carom.projection.cones import length_of, project_cones
 from carom.projection.exact import Projection
 from carom.projection.joints import free_of_joints
 from carom.projection.metric import Metric, product, times
@@ -34,6 +34,7 @@ from carom.status import Status, failing, first_failure
 _UNCONVERGED = 1e-9  # a residual above this is not called ok
 _ROOTS = 60  # halvings at the worst
 _ROUNDING = 16 * 2.0**-52 / _UNCONVERGED
+_OF_IMPULSE = 1e-12 / _UNCONVERGED
 _TINY = 1e-300
 _SHORT = 8  # terms of a sum that is written out
 
@@ -65,7 +66,7 @@ def coulomb(
     y = free.y0 + product(flat.T, r.reshape(-1))
     x = target + metric.lift(y)
     u = (b + _summed(rows, x))[:n]
-    terms = (jnp.abs(b) + _summed(jnp.abs(rows), jnp.abs(target)))[:n]
+    terms = (jnp.abs(b) + _summed(jnp.abs(rows), jnp.abs(target) + jnp.abs(x)))[:n]
     residual = jnp.maximum(_measured(A, u, free.b, r, mu, active, terms), free.residual(y))
     status = first_failure(
         failing(~jnp.all(jnp.isfinite(x)), Status.nonfinite),
@@ -76,17 +77,26 @@ def coulomb(
 
 
 def _measured(A, u, w, r, mu, active, terms):
-    """The largest violation of (2): the natural map as a velocity, relative to its terms, or to the
-    rounding of those that w is the rest of (a gap that opens as fast as it closes)."""
-    stiffness = jnp.einsum("iaia->i", A)
-    z = r * stiffness[:, None]  # P_K(s x) = s P_K(x)
-    bar = u[:, 0] + mu * length_of(u[:, 1:])
-    normal, along = onto_cone_apart(z[:, 0] - bar, z[:, 1:] - u[:, 1:], mu)
-    off = jnp.abs(z[:, 0] - normal)
-    off = jnp.maximum(off, _largest(jnp.abs(z[:, 1:] - along)))
+    """The largest violation of (2), as a velocity, relative to u's own terms: with z = tr(A_kk) r,
+
+        min(z_n, u_n) = 0,     z_t = P(z_t - u_t) onto the disc of radius mu z_n
+
+    (Alart and Curnier), which does not make a rounding of u_t mu times larger.  Terms are
+    |w| + |A||r|, or |b| + |H|(|x| + |target|) where that is less (masses 1 : 10^6 make A r a small
+    rest of large terms); and no less than what rounding leaves of both.  What slips may be off by
+    1e-12 of its impulse."""
+    z = r * jnp.einsum("iaia->i", A)[:, None]
+    t, reach = z[:, 1:] - u[:, 1:], mu * jnp.maximum(z[:, 0], 0.0)
+    size = length_of(t)
+    sticks = size <= reach
+    along = jnp.where(sticks, 1.0, reach / jnp.where(size > 0.0, size, 1.0))[:, None] * t
     scale = jnp.abs(w) + _summed(jnp.abs(A).reshape(*r.shape, -1), jnp.abs(r).reshape(-1))
-    scale = jnp.maximum(_largest(scale), _ROUNDING * _largest(terms))
-    off = off / jnp.maximum((1.0 + mu) * scale, _TINY)
+    scale, terms = _largest(scale), _largest(terms)
+    scale = jnp.maximum(jnp.minimum(scale, terms), _ROUNDING * (scale + terms))
+    scale = jnp.maximum(scale, _TINY)
+    slips = jnp.where(sticks, scale, jnp.maximum(scale, _OF_IMPULSE * reach))
+    opens, slides = jnp.abs(jnp.minimum(z[:, 0], u[:, 0])), _largest(jnp.abs(z[:, 1:] - along))
+    off = jnp.maximum(opens / scale, slides / slips)
     return jnp.max(jnp.where(active, off, 0.0), initial=0.0)
 
 
