@@ -278,6 +278,33 @@ def test_moreau_tends_to_it():
     assert errors[1] < 0.2 * errors[0] < 0.02
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("dt", [0.02, 0.1, 0.5])
+def test_certified_at_any_spacing(dt):
+    """Long records too: what was between them is asked of the scheme, and judged."""
+    sol = carom.solve(block(0.3, 0.3, e=0.5), EVENTS, [0.0, 0.5], [-1.0, 0.0], t1=3.0, dt=dt)
+    assert carom.certify(sol).ok
+    for field in ("q", "v", "impulse", "friction"):
+        wrong = np.array(getattr(sol, field))
+        wrong[len(wrong) // 2] += 0.1
+        wrong = eqx.tree_at(lambda s, field=field: getattr(s, field), sol, wrong)
+        assert not carom.certify(wrong).ok  # not a solution, or not to be told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dt", [0.08, 0.1, 0.12, 0.3, 1.5])
+def test_joints_that_answer_an_impact_are_certified(dt):
+    """A pendulum in the plane that strikes: its rod pulls at the impact and pushes back after."""
+    system = carom.System(
+        force=lambda t, q, v: jnp.array([0.0, -G]),
+        gap=lambda t, q: q[0] + 0.3,
+        joint=lambda t, q: q @ q - 1.0,
+        restitution=0.7,
+    )
+    sol = carom.solve(system, EVENTS, [1.0, 0.0], [0.0, 0.0], t1=6.0, dt=dt)
+    assert carom.certify(sol).ok
+
+
 # What it says of cases that are not for it.
 
 

@@ -27,7 +27,7 @@ from carom.arguments import suggesting
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.clauses import AT_RECORDS, clauses_for, may_gain
 from carom.certificates.error import stated
-from carom.certificates.located import filled, with_impacts
+from carom.certificates.located import filled, refilled, with_impacts
 from carom.certificates.measured import Measured, Options, records
 from carom.certificates.rows import count
 from carom.certificates.spans import in_chunks
@@ -43,6 +43,7 @@ from carom.worlds.system.system import System
 _ROUNDING = 1e-12  # relative
 _ASTRAY = 1e3  # times the largest position or velocity: an integration that has exploded
 _SHOWN = "shown: Newton's law with friction may gain energy"
+_FINER = 3  # times that a run is asked what it did between records with friction
 _LASTS = 4  # resolutions, or steps: a contact longer than this is no impact, and may be cut
 
 
@@ -122,7 +123,13 @@ def certify(
         if _sane(threaded, found):
             arrays = *threaded, np.zeros((len(threaded[0]), 0))
             options = options._replace(located=True, inside=False)
-    return _certificate(system, arrays, q0, v0, options)
+    found = _certificate(system, arrays, q0, v0, options)
+    for _ in range(_FINER if options.inside else 0):
+        finer = found.coarse and refilled(system, scheme, 0.5 * found.dt, *arrays)
+        if not finer:
+            break
+        found = _certificate(system, finer, q0, v0, options)
+    return found
 
 
 def _sane(threaded, arrays) -> bool:

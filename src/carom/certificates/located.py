@@ -21,6 +21,7 @@ _STEPS = 64  # of integration between two impacts, at most
 _FILL = 256  # intervals of a run between two records
 _MOST = 50_000  # in all
 _MOST_LASTING = 8192  # in all, where there is a lasting contact and no impact
+_SAME_PUSH = 1e-6  # relative
 _ALIKE = 1e-10  # relative change when the steps are doubled
 
 
@@ -63,12 +64,45 @@ def filled(system, scheme, table, t, q, v, lam):
     return np.concatenate(tables), tuple(arrays)
 
 
-def _run(system, scheme, t0, t1, q, v):
+def refilled(system, scheme, dt, t, q, v, lam, beside):
+    """The arrays with records at most dt apart, where friction or joints act; None: not to be had.
+
+    As in ``filled``, runs from each record say what is between it and the next, which stays as it
+    is.  They must give the impulses that the records have, which need not be unique.
+    """
+    if NOT_KEPT in jax.tree_util.tree_leaves(scheme) or not dt > 0.0:
+        return None
+    parts = np.minimum(np.ceil(np.diff(t) / dt), _MOST + 1).astype(int)
+    n = np.max(parts)  # the same for all: one compilation
+    long = np.flatnonzero(parts > 1)
+    if not 0 < n * len(long) <= _MOST:
+        return None
+    all_given, pieces = np.concatenate([lam, beside], axis=1), []
+    size = np.max(np.abs(all_given))
+    for k in long:
+        run = _run(system, scheme, t[k], t[k + 1], q[k], v[k], n)
+        if run is None:
+            return None
+        given = [x for x in (run.impulse, run.friction, run.joint_impulse) if x is not None]
+        pushes = np.concatenate([np.reshape(x, (n + 1, -1)) for x in given], axis=1)[1:]
+        if np.max(np.abs(np.sum(pushes, axis=0) - all_given[k + 1])) > _SAME_PUSH * size:
+            return None
+        all_given[k + 1] = pushes[-1]
+        pieces.append([*(np.asarray(x)[1:-1] for x in (run.t, run.q, run.v)), pushes[:-1]])
+    places = np.repeat(long + 1, n - 1)
+    t, q, v, pushes = (
+        np.insert(a, places, np.concatenate(g), axis=0)
+        for a, g in zip((t, q, v, all_given), zip(*pieces, strict=True), strict=True)
+    )
+    return t, q, v, *np.split(pushes, [lam.shape[1]], axis=1)
+
+
+def _run(system, scheme, t0, t1, q, v, n=_FILL):
     """The motion of ``scheme`` from one record to the next; None where it has none."""
     from carom.run.solve import solve
 
     try:
-        return solve(system, scheme, q, v, t0=t0, t1=t1, dt=(t1 - t0) / _FILL)
+        return solve(system, scheme, q, v, t0=t0, t1=t1, dt=(t1 - t0) / n)
     except CaromError:
         return None
 

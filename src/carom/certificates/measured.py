@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.certificates.error import estimated
-from carom.certificates.rows import beside, joints, normals
+from carom.certificates.rows import beside, joints, normals, sliding
 from carom.certificates.spans import MARGIN, earlier, ends, in_chunks, later, widest
 from carom.programs import compiled
 
@@ -110,6 +110,7 @@ class _Step(NamedTuple):
     # the push of the step may lead inside of it, in q and in v
     moved_mass: Any  # (3, d) DM Dv, with DM over the step before, this one and the next
     moved_normal: Any  # (3, d) D(grad g) lam, likewise
+    moved_hidden: Any  # (3, r, d) the same of friction and joints that cancel within the step
 
 
 def _over_step(system, t, q, va, vb, lam, impulse):
@@ -125,6 +126,7 @@ def _over_step(system, t, q, va, vb, lam, impulse):
     elsewhere += [(t[1], q[1] + h * kick, va), (t[1], q[1], va + kick)]
     momentum = jax.vmap(lambda q: system.metric(q).apply(dv))(q)
     push = jax.vmap(pushed)(t, q)
+    rows = jax.vmap(lambda t, q: beside(system, t, q).rows)(t, q)
     Ma, Mb = system.metric(q[1]), system.metric(q[2])
     return _Step(
         gained=(momentum[1] + momentum[2]) / 2,
@@ -134,7 +136,26 @@ def _over_step(system, t, q, va, vb, lam, impulse):
         moved_force=h * jnp.stack([system.forces(*x) - fa for x in elsewhere]),
         moved_mass=jnp.diff(momentum, axis=0),
         moved_normal=jnp.diff(push, axis=0),
+        moved_hidden=jnp.diff(rows, axis=0) * _hidden(system, t[1], q[1], lam)[:, None],
     )
+
+
+def _hidden(system, t, q, lam):
+    """(r,) what friction and joints may give at an impact in a step, and take back within it.
+
+    |r_t| <= mu lam,    and joints answer each push on a row G by x,  H M^-1 H^T x = -H M^-1 G^T
+    """
+    along, held = sliding(system, t, q).rows, joints(system, t, q).rows
+    mu = jnp.zeros(len(lam)) if system.friction is None else system.friction
+    rubbed = jnp.repeat(mu * jnp.abs(lam), len(along) // max(len(lam), 1))
+    if not len(held):
+        return rubbed
+    metric = system.metric(q)
+    N, pushed = (metric.whiten(x) for x in (held, jnp.append(normals(system, t, q).rows, along, 0)))
+    A = N @ N.T
+    A = A + jnp.diag(1e-11 * jnp.maximum(jnp.diagonal(A), 1e-300))
+    answers = jnp.abs(jnp.linalg.solve(A, N @ pushed.T))
+    return jnp.append(rubbed, answers @ jnp.append(jnp.abs(lam), rubbed))
 
 
 class _Inside(NamedTuple):
@@ -433,6 +454,9 @@ class Measured:
         force = np.sum(widest(self.norm.momentum(self.over.moved_force)), axis=1)
         mass = np.max(self.norm.momentum(self.over.moved_mass), axis=1)
         normal = np.max(self.norm.momentum(self.over.moved_normal), axis=1)
+        if self.options.inside:
+            hidden = self.norm.momentum(self.over.moved_hidden)
+            normal = normal + np.sum(np.max(hidden, axis=1), axis=1)
         staggered = self.first * self.h * self.norm.momentum(self.over.force)
         return force + mass + normal + staggered
 
