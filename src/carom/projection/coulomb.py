@@ -67,7 +67,11 @@ def coulomb(
     x = target + metric.lift(y)
     u = (b + _summed(rows, x))[:n]
     terms = (jnp.abs(b) + _summed(jnp.abs(rows), jnp.abs(target) + jnp.abs(x)))[:n]
-    residual = jnp.maximum(_measured(A, u, free.b, r, mu, active, terms), free.residual(y))
+    lost = jnp.zeros_like(u)  # terms of u that joints take, and only their rounding is left
+    if joints:
+        pushes = jnp.abs(free.contacts).reshape(flat.shape).T @ jnp.abs(r).reshape(-1)
+        lost = _summed(jnp.abs(rows), jnp.abs(metric.lift(jnp.abs(free.y0) + pushes)))[:n]
+    residual = jnp.maximum(_measured(A, u, free.b, r, mu, active, terms, lost), free.residual(y))
     status = first_failure(
         failing(~jnp.all(jnp.isfinite(x)), Status.nonfinite),
         failing(residual > _UNCONVERGED, Status.unconverged),
@@ -76,7 +80,7 @@ def coulomb(
     return Projection(x, jnp.concatenate([r, s]), residual, turns, status)
 
 
-def _measured(A, u, w, r, mu, active, terms):
+def _measured(A, u, w, r, mu, active, terms, lost):
     """The largest violation of (2), as a velocity, relative to u's own terms: with z = tr(A_kk) r,
 
         min(z_n, u_n) = 0,     z_t = P(z_t - u_t) onto the disc of radius mu z_n
@@ -91,8 +95,8 @@ def _measured(A, u, w, r, mu, active, terms):
     sticks = size <= reach
     along = jnp.where(sticks, 1.0, reach / jnp.where(size > 0.0, size, 1.0))[:, None] * t
     scale = jnp.abs(w) + _summed(jnp.abs(A).reshape(*r.shape, -1), jnp.abs(r).reshape(-1))
-    scale, terms = _largest(scale), _largest(terms)
-    scale = jnp.maximum(jnp.minimum(scale, terms), _ROUNDING * (scale + terms))
+    scale, terms, lost = _largest(scale), _largest(terms), _largest(lost)
+    scale = jnp.maximum(jnp.minimum(scale, terms), _ROUNDING * (scale + terms + lost))
     scale = jnp.maximum(scale, _TINY)
     slips = jnp.where(sticks, scale, jnp.maximum(scale, _OF_IMPULSE * reach))
     opens, slides = jnp.abs(jnp.minimum(z[:, 0], u[:, 0])), _largest(jnp.abs(z[:, 1:] - along))
