@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from carom import _jax as _jax  # first: it sets up JAX
-from carom import errors, models, spheres
+from carom import errors
 from carom.arguments import nearest_name as _nearest_name
 from carom.errors import CaromError
 from carom.projection import project
@@ -18,13 +18,13 @@ from carom.schemes.moreau import Moreau
 from carom.schemes.moreau_jean import MoreauJean
 from carom.schemes.paoli_schatzman import PaoliSchatzman
 from carom.schemes.penalty import Penalty
-from carom.spheres import Plane, Spheres
 from carom.status import Status
 from carom.worlds.system.system import Lagrangian, System
 
 if _TYPE_CHECKING:
-    from carom import bench, fclib, study
+    from carom import bench, fclib, models, spheres, study
     from carom.certificates.certify import Certificate, certify, certify_arrays
+    from carom.spheres import Plane, Spheres
 
     __version__: str
 
@@ -65,16 +65,18 @@ def __getattr__(name: str):
     """What a first run does not need is imported when it is first used."""
     import importlib
 
-    if name in ("bench", "fclib", "study"):
+    if name in ("bench", "fclib", "models", "spheres", "study"):
         found = importlib.import_module(f"carom.{name}")
+    elif name in ("Plane", "Spheres"):
+        found = getattr(importlib.import_module("carom.spheres"), name)
     elif name in ("Certificate", "certify", "certify_arrays"):
         found = getattr(importlib.import_module("carom.certificates.certify"), name)
     elif name == "__version__":
         found = importlib.import_module("importlib.metadata").version("carom")
     else:
-        hint = _nearest_name(name, __all__)
-        if name in spheres.__all__ or name in models.__all__:
-            hint = f": it is in carom.{'spheres' if name in spheres.__all__ else 'models'}."
+        rooms = (r for r in ("spheres", "models") if name in __getattr__(r).__all__)
+        room = next(rooms, None)
+        hint = f": it is in carom.{room}." if room else _nearest_name(name, __all__)
         raise AttributeError(f"carom has no {name!r}{hint} dir(carom) lists the names")
     globals()[name] = found
     return found
