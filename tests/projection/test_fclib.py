@@ -37,7 +37,7 @@ def measured(W, q, mu, dim, r, s=1.0):
         push[0] += s * mu[k] * np.linalg.norm(push[1:])
         z = r[at] - push / size
         length = np.linalg.norm(z[1:])
-        if length > mu[k] * z[0]:
+        if z[0] < 0.0 or length > mu[k] * z[0]:
             normal = max(0.0, (z[0] + mu[k] * length) / (1 + mu[k] ** 2))
             z = np.concatenate([[normal], z[1:] * (mu[k] * normal / max(length, 1e-300))])
         total += np.sum((r[at] - z) ** 2) * size**2
@@ -427,3 +427,16 @@ def test_steps_without_a_problem():
     sol = carom.solve(ball, carom.Moreau(), [1.0], [0.0], t1=0.1, dt=1e-2)
     with pytest.raises(carom.errors.FrictionError, match="no friction"):
         fclib.of_step(sol)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("convex", [False, True])
+def test_a_cone_without_width_ends_below(dim, convex):
+    """mu = 0 and no sliding: what opens has no impulse, and lacks nothing."""
+    q = np.zeros(2 * dim)
+    q[0], q[dim] = 1.0, -1.0
+    problem = fclib.Problem(W=np.eye(2 * dim), q=q, mu=[0.0, 0.0], dim=dim)
+    found = problem.solve(tolerance=1e-10, convex=convex)
+    assert problem.residual(found.r) <= 1e-10
+    np.testing.assert_allclose(found.r, -np.minimum(q, 0.0), atol=1e-9)

@@ -181,7 +181,8 @@ def onto_cone(z, mu, xp: Any = jnp):
     normal = xp.maximum((z[:, 0] + mu * length) / (1.0 + mu * mu), 0.0)
     along = (mu * normal / xp.where(length > 0.0, length, 1.0))[:, None] * z[:, 1:]
     edge = xp.concatenate([normal[:, None], along], axis=1)
-    return xp.where((length <= mu * z[:, 0])[:, None], z, edge)
+    inside = (length <= mu * z[:, 0]) & (z[:, 0] >= 0.0)  # without width: not below
+    return xp.where(inside[:, None], z, edge)
 
 
 def _where(which, a, b):

@@ -153,7 +153,7 @@ def natural3(r0, r1, r2, u0, u1, u2, mu, s, rho):
     z0 = r0 - rho * (u0 + s * mu * math.sqrt(u1 * u1 + u2 * u2))
     z1, z2 = r1 - rho * u1, r2 - rho * u2
     length = math.sqrt(z1 * z1 + z2 * z2)
-    if length > mu * z0:
+    if z0 < 0.0 or length > mu * z0:
         if mu * length <= -z0:
             z0, z1, z2 = 0.0, 0.0, 0.0
         else:
@@ -168,7 +168,7 @@ def natural2(r0, r1, u0, u1, mu, s, rho):
     """(4) of one contact in the plane."""
     z0, z1 = r0 - rho * (u0 + s * mu * abs(u1)), r1 - rho * u1
     length = abs(z1)
-    if length > mu * z0:
+    if z0 < 0.0 or length > mu * z0:
         if mu * length <= -z0:
             z0, z1 = 0.0, 0.0
         else:
@@ -230,7 +230,7 @@ def _convex2(a00, a01, a10, a11, b0, b1, mu):
     det = a00 * a11 - a01 * a10
     if det > 0.0:
         r0, r1 = (a01 * b1 - a11 * b0) / det, (a10 * b0 - a00 * b1) / det
-        if abs(r1) <= mu * r0:
+        if r0 >= 0.0 and abs(r1) <= mu * r0:
             return r0, r1
     least, r0, r1 = 0.0, 0.0, 0.0
     for side in (mu, -mu):
