@@ -23,6 +23,7 @@ import carom
 from carom.spheres import Box, Cylinder, Obstacles, Panel
 
 DT, TOLERANCE = 0.02, 1e-4
+LEAP = 0.1  # of a diameter
 QUIET = {"progress": False}
 
 
@@ -45,9 +46,11 @@ def spheres(x, r, mu, walls, **options):
     return carom.Spheres(x, r, friction=mu, **options)
 
 
-def moved(pile, t1, start=None, dt=DT, records=50):
-    """A run of Maury with some records."""
+def moved(pile, t1, start=None, records=50):
+    """A run of Maury with some records; no grain falls by more than LEAP in a step."""
     t0 = 0.0 if start is None else float(start.t[-1])
+    longest = min(DT, LEAP / np.sqrt(2.0 * max(np.ptp(pile.position[:, -1]), 1.0)))
+    dt = (t1 - t0) / np.ceil((t1 - t0) / longest - 1e-9)
     every = max(1, round((t1 - t0) / dt / records))
     record = carom.Record(every=every)
     options = {"start": start, "record": record, "throw": False, **QUIET}
@@ -291,7 +294,7 @@ def pour(seed, quick):
     box = Box((0, 0, 0), (side, side, np.inf))
     pile = spheres(loose(counts, (0, 0, 0), rng), radii(N, rng), 0.5, [box])
     began = time.process_time()
-    sol = moved(pile, 6.0 if quick else 20.0, dt=2 * DT, records=40)
+    sol = moved(pile, 6.0 if quick else 15.0, records=40)
     spent = time.process_time() - began
     found = carom.certify(sol)
     bad = ", ".join(c.name for c in found.clauses if c.ok is False)

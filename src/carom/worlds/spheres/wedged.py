@@ -26,10 +26,10 @@ from carom.worlds.spheres.levers import Levers, hold_couples, within
 
 # The most contacts for Newton's method (twice as many around what lacks), and for the path ...
 _WHOLE, _ROWS = 5000, 1000
-_NEAR, _ROUNDS, _SWEPT = 500, 40, 300  # ... of more these, and sweeps of all, in turn
+_NEAR, _ROUNDS, _SWEPT = 500, 120, 300  # ... of more these, and sweeps of all, in turn
 _TURNS, _MANY, _CREPT, _PIVOTS = 15, 20, 4, 2000  # of Newton's method, sweeps; along the path
 _EACH, _LONG = 2, 10  # contacts to a turn of Newton's method before the path, its pivots for each
-_CREEP, _LEAST, _SLOW = 0.03, 2e-3, 100  # eps of contacts that yield, first and least; sweeps
+_CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
 _RINGS = (2, 2, 4, 0)  # of contacts around those that lack, in turn; 0: around the worst alone
 _WIDENINGS = (0, 1, 4, 16)  # rings of contacts that do not bounce around those that are held
