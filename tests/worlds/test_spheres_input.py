@@ -297,3 +297,14 @@ def test_relax_says_what_is_left():
         errors.ConvergenceError, match=r"overlaps of [1-9]\.\d\de-0\d radii are left"
     ):
         carom.spheres.random(30, 0.45, radius=r, periodic=False)
+
+
+@pytest.mark.slow
+def test_absurd_sizes_are_told():
+    """Motions and masses whose squares are no numbers."""
+    pile = carom.Spheres([[0.0, 0.0, 0.0], [2.5, 0.0, 0.0]], 1.0, gravity=(-1e300, 0.0, 0.0))
+    told = pytest.raises(carom.errors.NonFiniteError, match="would move by")
+    with np.errstate(all="ignore"), told:
+        carom.solve(pile, carom.PaoliSchatzman(), t1=1.0, dt=1.0)
+    with pytest.raises(carom.errors.MassError, match="another unit"):
+        carom.Spheres([[0.0, 0.0, 0.0]], 1.0, mass=5e-324)

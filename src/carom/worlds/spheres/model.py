@@ -418,12 +418,20 @@ def _count(name, value):
     return found
 
 
+_LIGHTEST = 1e-150  # [kg]
+
+
 def _scalars(name, value, N):
     found = _vectors(name, value, (N,))
     if not np.all(found > 0.0) or not np.all(np.isfinite(found)):
         worst = int(np.argmin(np.where(np.isfinite(found), found, -np.inf)))
         kind = errors.MassError if name == "mass" else errors.ShapeError
         raise kind(f"{name}[{worst}] is {found[worst]}: every {name} must be positive and finite")
+    if name == "mass" and not np.all((found > _LIGHTEST) & (found < 1.0 / _LIGHTEST)):
+        worst = int(np.argmax(np.abs(np.log(found))))
+        raise errors.MassError(
+            f"mass[{worst}] is {found[worst]}: 1 / m^2 would be no number; take another unit"
+        )
     return found
 
 

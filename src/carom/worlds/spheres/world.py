@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from carom import kernels
+from carom import errors, kernels
 from carom.projection.exact import Projection
 from carom.projection.fixed_point import Solved
 from carom.projection.nearest import Nearest
@@ -496,6 +496,12 @@ class World(Moved):
         went = np.zeros(len(x)) if last is None else last.went(x)
         margin = margins(reach, went, r, self.pile.smallest, self.dimension, last)
         margin = within_period(self.cell, r, reach, margin)
+        if not np.all(np.isfinite(r + margin)):
+            worst = int(np.argmax(reach))
+            raise errors.NonFiniteError(
+                f"sphere {worst} would move by {reach[worst]:.3g} m in a step: take a smaller dt, "
+                "or look at velocity, gravity and force"
+            )
         made = PairList(x, r, margin, self.cell, self.N)
         if memory is None:
             return Memory.first(made, self._walls, self.pile.glue)
