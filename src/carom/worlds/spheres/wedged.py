@@ -31,6 +31,7 @@ _TURNS, _MANY, _CREPT, _PIVOTS = 15, 20, 4, 2000  # of Newton's method, sweeps; 
 _EACH, _LONG = 2, 10  # contacts to a turn of Newton's method before the path, its pivots for each
 _CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
+_ASTRAY = 1e3  # times what the best lacks: back to that
 _RINGS = (2, 2, 4, 0)  # of contacts around those that lack, in turn; 0: around the worst alone
 _WIDENINGS = (0, 1, 4, 16)  # rings of contacts that do not bounce around those that are held
 _CLIPPINGS, _CLIPPED = 30, 1e-12  # turns, and the part of lam_t that ends them
@@ -180,11 +181,14 @@ def _by_parts(problem, planar, limit):
         _creep(problem)
         kept = lam.copy()
         done += _CREPT + sliding.accelerated_gauss_seidel(*problem, _SWEPT)[2]
-        if (left := np.max(_lacking(problem))) > _SHARE:
+        if np.max(_lacking(problem)) > _SHARE:
             lam[:] = kept
         lacks = _lacking(problem)
-        if min(left, np.max(lacks)) < least:
+        if np.max(lacks) < least:
             best, least = lam.copy(), np.max(lacks)
+        elif not np.max(lacks) < _ASTRAY * least:
+            lam[:] = best
+            lacks = _lacking(problem)
     lam[:] = best
     return done, bool(least <= 1.0)
 
