@@ -239,7 +239,7 @@ def test_numbers_side_by_side_and_in_lists_can_be_varied(tmp_path):
 def test_models_of_spheres_are_not_here():
     assert "granular_gas" not in systems()
     assert "bouncing_ball" in systems()
-    with pytest.raises(LabError, match="there are bouncing_ball"):
+    with pytest.raises(LabError, match="There are bouncing_ball"):
         lab.Laboratory("granular_gas")
 
 
