@@ -71,8 +71,9 @@ class EventDriven(Scheme):
 
         2 w^2 / (a (1-e)) <= (atol + rtol |grad g| |q|) / 10                                  (5)
 
-    which bounds the error in q made there.  An accumulation that runs over several gaps in turn
-    does not end this way; after 40 events within 1e-12 of the time its gaps are taken to be at
+    which bounds the error in q made there; a is that with the contacts at rest held, and with those
+    that (5) adds to them, until it adds none.  An accumulation that runs over several gaps in turn
+    may not end this way; after 40 events within 1e-12 of the time its gaps are taken to be at
     rest, and ``stats.fallbacks`` counts it.  No threshold is left to the user.
 
     Joints are held (held.py), and contacts may have friction in the plane (sliding.py).
@@ -405,7 +406,6 @@ class EventDriven(Scheme):
         w1 = contacts.velocity(v1)
         e = world.restitutions(w.shape[0], -jnp.abs(w1))
 
-        # beside the contacts that last: a ball may bounce on one that rests
         # v1 may be what is left of blows that cancel
         blows = jax.vmap(lambda row, b: reaction(metric, row[None], b[None]))(
             contacts.rows, flow.of_gaps(blow)
@@ -421,7 +421,7 @@ class EventDriven(Scheme):
             return second(flow.gaps, t, q, v, a)
 
         def beside(_, loop):
-            """With those that are spent, where the ones before are at rest: a foot on its other."""
+            """With those that are spent beside the ones at rest: a ball on another, a foot."""
             resting, _ = loop
             lasting = independent(metric, contacts.rows, pressing(flow, t, q, v1, resting))
             a0, a = jax.vmap(bent)(
