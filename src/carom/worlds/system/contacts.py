@@ -86,16 +86,17 @@ class Contacts(eqx.Module):
         by that.  Where a step freely moves by x = ``moved`` (d,), a gap is closed that could be so
         1e-8 of it earlier or later:
 
-            g_i <= 1e-8 |x|_M |grad g_i|_M^-1
+            g_i < 1e-8 |x|_M |grad g_i|_M^-1
 
         Else a contact is lost for a step, falls and strikes; of several, another order of impacts
         is another motion.
         """
-        small = self.rounding
-        if metric is not None and moved is not None:
-            across = jnp.sum(metric.whiten(self.rows[:, 0]) ** 2, axis=1)
-            small = jnp.maximum(small, _OF_STEP * jnp.sqrt(2.0 * metric.energy(moved) * across))
-        return (self.gap <= small) | self.law.bilateral()
+        closed = (self.gap <= self.rounding) | self.law.bilateral()
+        if metric is None or moved is None:
+            return closed
+        across = jnp.sum(metric.whiten(self.rows[:, 0]) ** 2, axis=1)
+        reach = 2.0 * _OF_STEP**2 * metric.energy(moved) * across
+        return closed | (self.gap * jnp.abs(self.gap) < reach)  # squares: a root takes long
 
     def ahead(self, dt: Array) -> Array:
         """b (p, m) that keeps gaps open, and joints together, at the end of a step from here."""
