@@ -119,9 +119,13 @@ def unless_free(
         return law.project(metric, target, rows, b, active)
     opens = product(rows[:, 0], target) + b[:, 0] >= 0.0  # False where it is not finite
     opens = opens if active is None else opens | ~active
-    free = Projection(target, jnp.zeros_like(b), jnp.zeros(()), jnp.array(0), Status.ok)
     pushed = partial(law.project, metric, target, rows, b, active)
-    return jax.lax.cond(jnp.all(opens), lambda: free, pushed)
+    return jax.lax.cond(jnp.all(opens), lambda: free(target, b), pushed)
+
+
+def free(target: Array, b: Array) -> Projection:
+    """The target itself, where nothing pushes."""
+    return Projection(target, jnp.zeros_like(b), jnp.zeros(()), jnp.array(0), Status.ok)
 
 
 def project_both(target, G, b, metric, active, joints: int) -> Projection:

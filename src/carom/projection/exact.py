@@ -104,7 +104,7 @@ def project(
         point, lam, iterations, status = _several_rows(*data, active)
         point, lam = derivative_of(_equality(mass, target, G, b, lam > 0.0), (point, lam))
     data = jnp.sum(jnp.where(active, b + jnp.sum(G, axis=1), 0.0))
-    finite = jnp.isfinite(jnp.sum(point)) & jnp.isfinite(data)
+    finite = jnp.isfinite(jnp.sum(point) + data)
     status = first_failure(failing(~finite, Status.nonfinite), status)
     residual = kkt_residual(mass, target, G, b, active, point, lam)
     if p > 1:  # one row has a closed form

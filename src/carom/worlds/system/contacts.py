@@ -1,6 +1,7 @@
 """Gaps and joints linearised at one time and position."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -9,10 +10,11 @@ import numpy as np
 from jax import Array
 
 from carom.errors import FrictionError
-from carom.law import Law, in_normal, project_both, unless_free
+from carom.law import Law, free, in_normal, project_both, unless_free
 from carom.projection.exact import Projection
 from carom.projection.metric import Metric, product
 from carom.status import Status, failing, first_failure
+from carom.worlds.system.apart import once
 
 _OF_STEP = 1e-8  # of what a step can make of a gap: one so small is closed
 
@@ -73,6 +75,7 @@ class Contacts(eqx.Module):
     rounding: Array  # (p,) what g_i may be off by
     law: Law
     of_speed: OfSpeed | None = eqx.field(static=True, default=None)
+    alive: Array | None = None  # in a batch, for what it evaluates once (apart.py)
 
     def velocity(self, v: Array) -> Array:
         """(p, m) the relative velocity: of opening, negative means approaching, and of sliding."""
@@ -96,7 +99,7 @@ class Contacts(eqx.Module):
             return closed
         across = jnp.sum(metric.whiten(self.rows[:, 0]) ** 2, axis=1)
         reach = 2.0 * _OF_STEP**2 * metric.energy(moved) * across
-        return closed | (self.gap * jnp.abs(self.gap) < reach)  # squares: a root takes long
+        return closed | (self.gap * self.gap < reach)  # squares: a root takes long
 
     def ahead(self, dt: Array) -> Array:
         """b (p, m) that keeps gaps open, and joints together, at the end of a step from here."""
@@ -127,7 +130,13 @@ class Contacts(eqx.Module):
 
     def project(self, metric: Metric, target: Array, b: Array, active) -> Projection:
         """Onto the set that the law allows; b and multipliers (p, m)."""
-        return unless_free(self.law, metric, target, self.rows, b, active)
+        if self.alive is None:
+            return unless_free(self.law, metric, target, self.rows, b, active)
+        active = jnp.ones(b.shape[:1], bool) if active is None else active
+        pushed = partial(self.law.project, metric)
+        return once(
+            self.alive, pushed, lambda x, H, b, on: free(x, b), target, self.rows, b, active
+        )
 
     def frictional(self, b: Array, active) -> tuple[Any, Any, Any, int]:
         """H (d, m n), w (m n,), mu (n,) and m of the active contacts (carom/fclib.py)."""

@@ -20,7 +20,7 @@ from carom.projection.nearest import Nearest, nearest
 from carom.projection.sparse import is_sparse, sparse_metric
 from carom.shown import Shown, call_text, function_text, number_text
 from carom.status import Status, failing, first_failure
-from carom.worlds.system.apart import with_force_apart
+from carom.worlds.system.apart import Apart, with_force_apart
 from carom.worlds.system.checks import (
     check_laws,
     check_potential,
@@ -174,7 +174,7 @@ class System(JaxWorld, Shown, eqx.Module):
         return self.mass(q) if callable(self.mass) else None
 
     def for_batch(self) -> "System":
-        """The same with its force evaluated once a step."""
+        """The same with its force and its projections evaluated once a step."""
         return with_force_apart(self)
 
     def told(self, state) -> str:
@@ -254,7 +254,9 @@ class System(JaxWorld, Shown, eqx.Module):
         if memory is not None:
             law = Glue(e=law.e, gamma=memory, joints=law.joints)
         of_speed = OfSpeed(self.restitution) if callable(self.restitution) else None
-        return Contacts(normals.gap, rate, rows, normals.known, _ROUNDING * size, law, of_speed)
+        alive = self.force.at(t) if isinstance(self.force, Apart) else None
+        rounding = _ROUNDING * size
+        return Contacts(normals.gap, rate, rows, normals.known, rounding, law, of_speed, alive)
 
     def law(self, gaps: int, joints: int, size: int) -> Law:
         """What so many gaps and joints obey."""
