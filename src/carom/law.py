@@ -119,6 +119,8 @@ def unless_free(
         return law.project(metric, target, rows, b, active)
     opens = product(rows[:, 0], target) + b[:, 0] >= 0.0  # False where it is not finite
     opens = opens if active is None else opens | ~active
+    if b.shape[0] == 1:
+        active = None  # it is, where it does not open
     pushed = partial(law.project, metric, target, rows, b, active)
     return jax.lax.cond(jnp.all(opens), lambda: free(target, b), pushed)
 

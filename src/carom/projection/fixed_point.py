@@ -42,8 +42,7 @@ def fixed_point(phi, guess: Array, *, iterate: bool, newton: bool, noise=None) -
     solved = _picard(phi, guess, noise)
     if newton:
         solved = _newton(phi, solved, noise)
-    failed = failing(~_solved(solved, noise), Status.contraction)
-    status = first_failure(solved.value.status, failed)
+    status = first_failure(solved.value.status, solved.status)
     return eqx.tree_at(lambda s: s.status, solved, status)
 
 
@@ -52,10 +51,6 @@ def _change(value, x):
     distance = jnp.max(jnp.abs(value.point - x))
     size = jnp.max(jnp.abs(value.point)) + jnp.max(jnp.abs(x))
     return distance, distance / jnp.maximum(size, 1e-300)
-
-
-def _solved(s, noise):
-    return (s.change <= _TOLERANCE) | (s.distance <= noise(s.value))
 
 
 def _blank(phi, x):
@@ -68,19 +63,20 @@ def _picard(phi, guess, noise):
     """x <- phi(x), given up as soon as a change exceeds the one before it."""
 
     def unfinished(s):
-        return ~_solved(s, noise) & (s.contraction < 1.0) & (s.turns < _TURNS)
+        return (s.status != Status.ok) & (s.contraction < 1.0) & (s.turns < _TURNS)
 
     def turn(s):
         x = s.value.point
         value = phi(x)
         distance, change = _change(value, x)
-        telling = (s.turns > 0) & ~(distance <= noise(value))
-        ratio = jnp.where(telling, distance / s.distance, 0.0)
+        noisy = distance <= noise(value)
+        ratio = jnp.where((s.turns > 0) & ~noisy, distance / s.distance, 0.0)
         contraction = jnp.maximum(s.contraction, ratio)
-        return Solved(value, distance, change, contraction, s.turns + 1, Status.ok)
+        status = failing(~(noisy | (change <= _TOLERANCE)), Status.contraction)
+        return Solved(value, distance, change, contraction, s.turns + 1, status)
 
     inf = jnp.array(jnp.inf)
-    start = Solved(_blank(phi, guess), inf, inf, jnp.zeros(()), jnp.array(0), Status.ok)
+    start = Solved(_blank(phi, guess), inf, inf, jnp.zeros(()), jnp.array(0), Status.contraction)
     return jax.lax.while_loop(unfinished, turn, start)
 
 
@@ -93,13 +89,16 @@ def _newton(phi, s, noise):
 
     def unfinished(loop):
         s, _, turns = loop
-        return ~_solved(s, noise) & (turns < _NEWTON_TURNS)
+        return (s.status != Status.ok) & (turns < _NEWTON_TURNS)
 
     def turn(loop):
         s, x, turns = loop
         slope, value = jax.jacfwd(residual, has_aux=True)(x)
         x1 = x + solve_dense(-slope, value.point - x)
-        found = Solved(value, *_change(value, x), s.contraction, s.turns + 1, s.status)
+        distance, change = _change(value, x)
+        settled = (change <= _TOLERANCE) | (distance <= noise(value))
+        status = failing(~settled, Status.contraction)
+        found = Solved(value, distance, change, s.contraction, s.turns + 1, status)
         return found, x1, turns + 1
 
     x = s.value.point
