@@ -1,5 +1,6 @@
 """The linearised-constraint scheme of Maury, as analysed by Bernicot and Lefebvre-Lepot."""
 
+import functools
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -65,21 +66,10 @@ class Maury(Scheme):
     def start(self, world, t, q, v, dt):
         return State(t, q, v, world.memory(t, q))
 
-    def _mean_force(self, world, t, q, v, dt):
-        if self.mean is not None:
-            return self.mean(t, t + dt, q, v) + 0.0 * q
-        if self.points == "adaptive":
-            return world.mean(lambda s: world.forces(s, q, v), t, dt, self.tolerance)
-        x, weights = np.polynomial.legendre.leggauss(int(self.points))
-        return sum(
-            0.5 * w * world.forces(t + 0.5 * (1.0 + s) * dt, q, v)
-            for s, w in zip(x.tolist(), weights.tolist(), strict=True)
-        )
-
     def step(self, world, state, dt):
         t, q, v, xp = state.t, state.q, state.v, world.xp
         metric = world.metric(q)
-        f = self._mean_force(world, t, q, v, dt)  # (1)
+        f = _mean_force(self, world, t, q, v, dt)  # (1)
         free = v + dt * metric.solve(f)
         contacts, moved = world.keep_open(metric, t + dt, q, free, dt, state.memory)  # (2)
         q1 = world.moved(q, moved.point, dt)  # (3)
@@ -108,3 +98,21 @@ class Maury(Scheme):
             ),
             contacts=contacts,
         )
+
+
+def _mean_force(scheme, world, t, q, v, dt):
+    """(1)"""
+    if scheme.mean is not None:
+        return scheme.mean(t, t + dt, q, v) + 0.0 * q
+    if scheme.points == "adaptive":
+        return world.mean(lambda s: world.forces(s, q, v), t, dt, scheme.tolerance)
+    return sum(
+        0.5 * w * world.forces(t + 0.5 * (1.0 + s) * dt, q, v) for s, w in _gauss(scheme.points)
+    )
+
+
+@functools.cache
+def _gauss(points):
+    """Gauss's points in [-1, 1] and their weights."""
+    x, weights = np.polynomial.legendre.leggauss(int(points))
+    return tuple(zip(x.tolist(), weights.tolist(), strict=True))

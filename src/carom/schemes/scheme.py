@@ -18,7 +18,9 @@ from carom.projection import Projection
 from carom.status import Status
 
 
-class State(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)  # a Module takes as long to make as a sphere to move
+class State:
     """What evolves."""
 
     t: Array  # ()
@@ -27,7 +29,9 @@ class State(eqx.Module):
     memory: Any = None  # what else a scheme carries from step to step
 
 
-class Report(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, eq=False)  # a Module takes as long to make as a sphere to move
+class Report:
     """What one step did, beside moving the state."""
 
     impulse: Array  # (p, m) received in the step, normal first, >= 0
