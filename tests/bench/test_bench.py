@@ -137,6 +137,23 @@ def test_noise_changes_no_verdict():
     assert "by evaluations a in 1 of 1; by CPU time a = b" in said.pop()
 
 
+@pytest.mark.slow
+def test_noise_in_the_fixed_cost_changes_no_verdict():
+    """A fixed cost comes out up to three times as long, each by itself, beside other work."""
+    random = np.random.default_rng(1)
+    works = {"a": 1e-4, "b": 2e-3, "c": 20e-3, "d": 80e-3}  # [s] beyond a fixed cost of 2 ms
+    said = set()
+    for _ in range(50):
+        rows = [
+            {"problem": problem, "kind": "several", "method": method, "size": 1, "status": "ok",
+             "q": 0.0, "scale": 1.0, "evaluations": 1, "work": work * random.uniform(1.0, 1.2),
+             "cpu": work, "fixed": 2e-3 * random.uniform(1.0, 3.0)}
+            for problem in "uvwxyz" for method, work in works.items()
+        ]  # fmt: skip
+        said |= {str(advice.timed) for advice in bench.Results(rows).recommendations()}
+    assert said == {"a = b = c in 6 of 6 (a tie: within 4 times)"}
+
+
 def test_nothing_is_said_of_what_was_not_run():
     dear = run(methods=[outsider("dear", 1e-2), outsider("quick", 1e-4)])
     fine = [a for a in dear.recommendations() if a.target == 1e-4]

@@ -79,8 +79,9 @@ def _advice(results):
     return (
         "<p>For each kind of problem and each error (of q, relative to the size of the motion), "
         "the methods that take the least work in most problems: evaluations of the force, which "
-        "are counted, and CPU time beyond the fixed cost of a call, which is measured. Methods "
-        f"within {ties} are tied, and stand in alphabetical order. Computed from the runs below."
+        "are counted, and CPU time beyond the fixed cost of a call, which is measured (nothing "
+        f"below twice that cost is told apart). Methods within {ties} are tied, and stand in "
+        "alphabetical order. Computed from the runs below."
         f"</p>{_table(head, rows)}<p>{html.escape(results.not_run())}</p>"
     )
 

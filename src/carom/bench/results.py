@@ -75,18 +75,30 @@ class Results:
         return dict(sorted(cheapest.items(), key=lambda item: item[1]))
 
     def _times(self, problem: str, target: float) -> dict[str, float]:
-        """CPU seconds beyond the fixed cost of a call, which no difference below it counts for.
+        """CPU seconds beyond the fixed cost of a call; what is too short to tell counts as that.
 
         Times measured elsewhere are of another machine: they are left out.
         """
-        rows = [row for row in self.ok(problem) if not row.get("elsewhere")]
-        least = max((row.get("fixed", 0.0) for row in rows), default=0.0)
-        found = defaultdict(lambda: math.inf)
-        for row in rows:
+        least, found = self._shortest, defaultdict(lambda: math.inf)
+        for row in self._here(problem):
             if row["q"] <= target * row["scale"]:
                 work = max(row.get("work", row["cpu"]), least)
                 found[row["method"]] = min(found[row["method"]], work)
         return dict(found)
+
+    def _here(self, problem: str | None = None) -> list[dict]:
+        return [row for row in self.ok(problem) if not row.get("elsewhere")]
+
+    @property
+    def _shortest(self) -> float:
+        """Twice the fixed cost of a call [s], its median over all problems and methods.
+
+        Work is the difference of two times that are both measured.  On a busy machine a fixed cost
+        comes out up to three times as long, so none is used alone, and a difference that is smaller
+        than both is noise.
+        """
+        costs = {(r["problem"], r["method"]): r.get("fixed", 0.0) for r in self._here()}
+        return 2.0 * float(np.median(list(costs.values()))) if costs else 0.0
 
     def recommendations(self) -> list["Advice"]:
         """For each kind of problem and each target, what takes the least work most often."""
