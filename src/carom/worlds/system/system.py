@@ -319,8 +319,13 @@ class System(JaxWorld, Shown, eqx.Module):
         """
         contacts, moved = super().keep_open(metric, t, q, free, dt, memory)
         p = contacts.gap.shape[0] - contacts.law.joints
-        unseen = ~contacts.known[:p] & (self.gaps(t, self.moved(q, moved.point, dt)) < 0.0)
-        status = first_failure(moved.status, failing(jnp.any(unseen), Status.unseen))
+        unknown = ~contacts.known[:p]
+
+        def reached():
+            return jnp.any(unknown & (self.gaps(t, self.moved(q, moved.point, dt)) < 0.0))
+
+        unseen = self.if_any(unknown, reached, lambda: jnp.array(False))
+        status = first_failure(moved.status, failing(unseen, Status.unseen))
         return contacts, eqx.tree_at(lambda m: m.status, moved, status)
 
     def nearest(self, metric: Metric, t: Array, W: Array, *, memory=None, **how) -> Nearest:
