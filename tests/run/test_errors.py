@@ -175,6 +175,8 @@ def test_mass_of_the_wrong_shape():
     for mass in ([1.0, 2.0], lambda q: 2.0, lambda q: jnp.ones(3), lambda q: jnp.ones((1, 3))):
         with raises(errors.ShapeError, "mass has shape", "must be (1,) or (1, 1)"):
             run(System(force=fall, gap=floor, mass=mass))
+    with raises(errors.ShapeError, "mass has shape (2,)", "for q0 of shape (3,) it must be (3,)"):
+        run(System(force=lambda t, q, v: -q, mass=[1.0, 2.0]), q0=[0.0] * 3, v0=[0.0] * 3)
 
 
 # Mass.

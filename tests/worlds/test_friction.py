@@ -470,3 +470,32 @@ def test_what_is_called_solved_is_so_for_light_and_heavy_parts():
         assert np.all(np.abs(np.minimum(u[:, 0], stiff * r[:, 0])) < allowed)
         solved += 1
     assert solved > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slip", [lambda t, q, v: q[0], lambda t, q, v: 0.4, lambda t, q, v: 0 * v])
+def test_slip_must_depend_on_v(slip):
+    system = carom.System(
+        force=Push(jnp.array([0.0, -G])), gap=lambda t, q: q[1:], slip=slip, friction=0.3
+    )
+    with pytest.raises(carom.errors.FrictionError, match="slip of gap 0 does not depend on v"):
+        carom.solve(system, carom.Moreau(), [1.5, 0.0], [1.0, 0.0], t1=0.1, dt=0.1)
+
+
+@pytest.mark.slow
+def test_a_slip_that_is_singular_at_the_start_is_none_that_lacks_v():
+    """An arm that stands upright: its end slides as soon as it leans."""
+    arm = carom.System(
+        force=lambda t, q, v: jnp.sin(q),
+        gap=lambda t, q: q[0] + 1.0,
+        slip=lambda t, q, v: jnp.sin(q[0]) * v[0],
+        friction=0.3,
+    )
+    assert carom.solve(arm, carom.Moreau(), [0.0], [1.0], t1=0.1, dt=0.1).ok
+    smooth = carom.System(
+        force=lambda t, q, v: -q,
+        gap=lambda t, q: q,
+        slip=lambda t, q, v: jnp.array([v[0], 0.0]),
+        friction=[0.3, 0.0],
+    )
+    assert carom.solve(smooth, carom.Moreau(), [1.0, 1.0], [1.0, 0.0], t1=0.1, dt=0.1).ok

@@ -106,12 +106,14 @@ class Certificate(Shown):
         return axes
 
 
+_NOTHING = 1e-290  # what stands for zero where ratios are taken
 _HEADER = ("clause", "formula", "violation", "allowed", "at t", "ok")
 
 
 def _cells(clause):
     if clause.ok is None:
         return (clause.name, clause.formula, "", "", "", f"not checked: {clause.note}")
-    numbers = (f"{clause.value:.2e}", f"{clause.allowed:.2e}", f"{clause.time:.6g}")
+    allowed = clause.allowed if clause.allowed > _NOTHING else 0.0
+    numbers = (f"{clause.value:.2e}", f"{allowed:.2e}", f"{clause.time:.6g}")
     note = f" ({clause.note})" if clause.note else ""
     return (clause.name, clause.formula, *numbers, ("yes" if clause.ok else "NO") + note)

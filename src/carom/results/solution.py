@@ -501,7 +501,7 @@ def _impact_lines(sol):
     if fastest == 0.0:  # contacts that began at rest
         return lines
     hardest = np.argmax(np.abs(impacts.velocity_before))
-    ratio = -impacts.velocity_after[hardest] / impacts.velocity_before[hardest]
+    ratio = round(-impacts.velocity_after[hardest] / impacts.velocity_before[hardest], 9) + 0.0
     return [
         *lines,
         f"  hardest impact          {fastest:.6g} in, {ratio:.6g} of it out (e = {e[hardest]:g})",

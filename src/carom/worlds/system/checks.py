@@ -8,15 +8,13 @@ from jax import Array
 from jax.core import Tracer
 
 from carom import errors
+from carom.projection.metric import IdentityMetric
 from carom.shown import counted
 from carom.worlds.system.tried import tried
 
 
 def check_shapes(system, t: Array, q: Array, v: Array) -> None:
     """Check what the system's functions return, without running them."""
-
-    def mass_of(q, v):
-        return jnp.asarray(system.mass(q)) if callable(system.mass) else system.mass.apply(v)
 
     d = q.shape[0]
     force = tried("force", lambda *a: jnp.asarray(system.force(*a)), t, q, v).shape
@@ -27,7 +25,7 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
             "gap returns True or False; it must say how far the contact is open [m]: q - 0.1, not "
             "q > 0.1"
         )
-    mass = tried("mass", mass_of, q, v).shape
+    mass = _mass_shape(system.mass, q)
     tried("joint", system.joints, t, q)
     if force != (d,) and not (force == () and d == 1):
         raise errors.ShapeError(
@@ -56,8 +54,15 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
             )
 
 
+def _mass_shape(mass, q: Array) -> tuple[int, ...]:
+    if callable(mass):
+        return tried("mass", lambda q: jnp.asarray(mass(q)), q).shape
+    return q.shape if isinstance(mass, IdentityMetric) else mass.mass.shape
+
+
 def _gaps(p: int) -> str:
-    return f"{'is' if p == 1 else 'are'} {counted(p, 'gap')}"
+    one = "one number" if p == 1 else f"one number, or {p} of them"
+    return f"{'is' if p == 1 else 'are'} {counted(p, 'gap')}: give {one}"
 
 
 def check_potential(potential, q: Array) -> None:
@@ -96,9 +101,10 @@ def check_laws(system, scheme) -> None:
 
 
 def check_slip(system, t0: float, q0: Array) -> None:
-    """Refuse a sliding velocity that is not affine in v."""
+    """Refuse a sliding velocity that is not affine in v, or does not depend on it."""
     if system.slip is None:
         return
+    _check_moved(system, t0, q0)
     rng, zero = np.random.default_rng(0), jnp.zeros_like(q0)
     a, other = (jnp.asarray(rng.normal(size=q0.shape)) for _ in range(2))
     for b in (other, -3.0 * a):
@@ -112,3 +118,23 @@ def check_slip(system, t0: float, q0: Array) -> None:
                 f"{np.max(off):.2g}. Return the sliding velocity itself, not its length or "
                 "direction"
             )
+
+
+def _check_moved(system, t0: float, q0: Array) -> None:
+    """Refuse friction at a gap whose slip is the same for every v, at q0 and beside it."""
+    mu, rng = system.friction, np.random.default_rng(1)
+    moved = jnp.asarray(rng.normal(size=q0.shape))
+    beside = q0 + 1e-3 * moved * jnp.maximum(1.0, jnp.abs(q0))  # q0 may be singular
+    still = [np.asarray(system.slip(t0, q, 0 * moved), float) for q in (q0, beside)]
+    change = [
+        np.asarray(system.slip(t0, q, moved), float) - u
+        for q, u in zip((q0, beside), still, strict=True)
+    ]
+    deaf = np.all(np.reshape(change, (2, np.atleast_1d(still[0]).shape[0], -1)) == 0.0, axis=(0, 2))
+    rubbing = True if isinstance(mu, Tracer) else np.asarray(mu) > 0.0
+    for k in np.flatnonzero(deaf & rubbing):
+        raise errors.FrictionError(
+            f"slip of gap {k} does not depend on v (it is {np.atleast_1d(still[0])[k]} for every v "
+            "at q0), so that friction there does nothing: return the velocity with which the "
+            "contact slides, v[0], not q[0]; where nothing rubs give friction 0"
+        )
