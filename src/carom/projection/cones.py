@@ -74,12 +74,8 @@ def project_cones(
     free = jnp.zeros(p, bool) if free is None else jnp.asarray(free, bool)
     if p == 0:
         return Projection(target, b, jnp.zeros(()), jnp.zeros((), int), Status.ok)
-    contacts = _scaled(mass, target, H, b, mu, active, free, convex)
-    fixed = jax.lax.stop_gradient(contacts)
-    y, turns = _solved(fixed)
-    step = _newton(fixed, y, contacts.newton_map(y), 1e-10)
-    y = derivative_of(y + step, y)
-    lam = y / contacts.scale[:, None]
+    contacts = scaled_contacts(mass, target, H, b, mu, active, free, convex)
+    lam, turns = multipliers(contacts)
     N = mass.whiten(H.reshape(p * m, d))
     point = target + mass.lift(product(N.T, lam.reshape(-1)))
     data = jnp.sum(jnp.where(active[:, None], b + jnp.sum(H, axis=2), 0.0))
@@ -117,7 +113,7 @@ def law_residual(metric, target, H, b, mu, active, free, convex, x, lam) -> Arra
     )
 
 
-class _Contacts(eqx.Module):
+class Contacts(eqx.Module):
     """The law in scaled multipliers y = scale lam: u = A y + w with |A_kk| = 1."""
 
     A: Array  # (p, m, p, m)
@@ -151,7 +147,19 @@ class _Contacts(eqx.Module):
         return _where(self.free, u, _where(self.active, y - onto, y))
 
 
-def _scaled(metric, target, H, b, mu, active, free, convex):
+def multipliers(contacts: Contacts, better=None) -> tuple:
+    """lam (p, m) and turns; with ``better(lam)`` the answer of that, and whatever it adds."""
+    fixed = jax.lax.stop_gradient(contacts)
+    y, turns = _solved(fixed)
+    lam, more = y / fixed.scale[:, None], ()
+    if better is not None:
+        lam, *more = better(lam)
+        y = lam * fixed.scale[:, None]
+    step = _newton(fixed, y, contacts.newton_map(y), 1e-10)
+    return derivative_of((y + step) / contacts.scale[:, None], lam), turns, *more
+
+
+def scaled_contacts(metric, target, H, b, mu, active, free, convex):
     p, m, d = H.shape
     N = metric.whiten(H.reshape(p * m, d))
     scale = jnp.sqrt(_stiffness(N.reshape(p, m, d)))
@@ -159,7 +167,7 @@ def _scaled(metric, target, H, b, mu, active, free, convex):
     N = N / jnp.repeat(scale, m)[:, None]
     A = (N @ N.T if N.size > 256 else jnp.sum(N[:, None] * N[None], -1)).reshape(p, m, p, m)
     w = (product(H.reshape(p * m, d), target).reshape(p, m) + b) / scale[:, None]
-    return _Contacts(A, w, mu, scale, flat, active, free & active, convex)
+    return Contacts(A, w, mu, scale, flat, active, free & active, convex)
 
 
 def _stiffness(N):
@@ -201,7 +209,7 @@ def length_of(t, xp: Any = jnp):
     return xp.where(square > 0.0, xp.sqrt(xp.where(square > 0.0, square, 1.0)), 0.0)
 
 
-def _newton(c: _Contacts, y, F, eps):
+def _newton(c: Contacts, y, F, eps):
     """The step -J^-1 F with A + eps for A, J the generalised derivative of the map."""
     p, m = y.shape
     u = c.velocity(y)
@@ -259,7 +267,7 @@ class _State(eqx.Module):
     turns: Array
 
 
-def _solved(c: _Contacts):
+def _solved(c: Contacts):
     """Multipliers and turns."""
     size = _norm(c.w)
 
@@ -312,7 +320,7 @@ def _solved(c: _Contacts):
     return end.best, end.turns
 
 
-def _sweep(c: _Contacts, y):
+def _sweep(c: Contacts, y):
     """One contact after the other, damped."""
     p, m = y.shape
 

@@ -16,19 +16,22 @@ sticks at l = 0 if that is in the cone; else it slips with u_t = -l r_t, and l i
 mu r_n = |r_t|, which exists: |r_t| falls to zero as l grows while r_n tends to -w_n / A_nn > 0.
 In the plane the root is a fraction.
 
-Several contacts: projection/cones.py.
+Several contacts: projection/cones.py.  Two or three in the plane whose residual is not good enough
+after it are solved by their modes: projection/modes.py.
 """
 
 from functools import reduce
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from carom.projection.cones import length_of, project_cones
+from carom.projection.cones import length_of, multipliers, scaled_contacts
 from carom.projection.exact import Projection
-from carom.projection.joints import free_of_joints
-from carom.projection.metric import Metric, product, times
+from carom.projection.joints import Free, free_of_joints
+from carom.projection.metric import Metric, metric_of, product, times
+from carom.projection.modes import MOST, best_mode
 from carom.status import Status, failing, first_failure
 
 _UNCONVERGED = 1e-9  # a residual above this is not called ok
@@ -54,30 +57,71 @@ def coulomb(
     """
     free = free_of_joints(metric, target, rows, b, joints)
     n = free.b.shape[0]
-    mu, active = mu[:n], active[:n]
     flat = free.rows.reshape(-1, free.rows.shape[2])
     A = times(flat, flat.T).reshape(n, -1, n, free.rows.shape[1])
-    if n == 1:
-        r, turns = _one(A[0, :, 0], free.b[0], mu[0], active[0])[None], jnp.array(0)
-    else:
-        still = jnp.zeros_like(free.y0)
-        found = project_cones(still, free.rows, free.b, mu, active=active)
-        r, turns = found.multipliers, found.iterations
-    y = free.y0 + product(flat.T, r.reshape(-1))
-    x = target + metric.lift(y)
-    u = (b + _summed(rows, x))[:n]
-    terms = (jnp.abs(b) + _summed(jnp.abs(rows), jnp.abs(target) + jnp.abs(x)))[:n]
-    lost = jnp.zeros_like(u)  # terms of u that joints take, and only their rounding is left
-    if joints:
-        pushes = jnp.abs(free.contacts).reshape(flat.shape).T @ jnp.abs(r).reshape(-1)
-        lost = _summed(jnp.abs(rows), jnp.abs(metric.lift(jnp.abs(free.y0) + pushes)))[:n]
-    residual = jnp.maximum(_measured(A, u, free.b, r, mu, active, terms, lost), free.residual(y))
+    contacts = _Contacts(metric, target, rows, b, mu[:n], active[:n], free, A)
+    r, turns, residual = contacts.solved()
+    y, x = contacts.moved(r)
     status = first_failure(
         failing(~jnp.all(jnp.isfinite(x)), Status.nonfinite),
         failing(residual > _UNCONVERGED, Status.unconverged),
     )
     s = jnp.pad(free.joint_impulse(y, r)[:, None], ((0, 0), (0, r.shape[1] - 1)))
     return Projection(x, jnp.concatenate([r, s]), residual, turns, status)
+
+
+class _Contacts(eqx.Module):
+    """The problem as it is given, the n contacts without its joints, and A."""
+
+    metric: Metric
+    target: Array
+    rows: Array  # (p, m, d)
+    b: Array  # (p, m)
+    mu: Array  # (n,)
+    active: Array  # (n,)
+    free: Free
+    A: Array  # (n, m, n, m)
+
+    def solved(self):
+        """r (n, m), turns and the residual."""
+        (n, m), free = self.free.b.shape, self.free
+        if n <= 1:
+            one = [_one(self.A[k, :, k], free.b[k], self.mu[k], self.active[k]) for k in range(n)]
+            r = jnp.stack(one) if n else free.b
+            return r, jnp.array(0), self.residual(r)
+        still, never = jnp.zeros_like(free.y0), jnp.zeros_like(self.active)
+        law = self.mu, self.active, never, False
+        scaled = scaled_contacts(metric_of(None), still, free.rows, free.b, *law)
+        if n > MOST or m != 2:
+            r, turns = multipliers(scaled)
+            return r, turns, self.residual(r)
+        r, turns, residual, tried = multipliers(scaled, jax.lax.stop_gradient(self).better)
+        return r, turns + tried, residual
+
+    def better(self, r):
+        """That of the best mode where r is not good enough; its residual, and modes tried."""
+        rows, w = self.free.rows, self.free.b
+        return best_mode(rows, w, self.mu, self.active, self.residual, r, _UNCONVERGED)
+
+    def moved(self, r):
+        """y and x of (1)."""
+        flat = self.free.rows.reshape(-1, self.free.rows.shape[2])
+        y = self.free.y0 + product(flat.T, r.reshape(-1))
+        return y, self.target + self.metric.lift(y)
+
+    def residual(self, r):
+        """The larger of what is left of (2) and of the joints."""
+        (n, m), free = r.shape, self.free
+        y, x = self.moved(r)
+        u = (self.b + _summed(self.rows, x))[:n]
+        terms = jnp.abs(self.b) + _summed(jnp.abs(self.rows), jnp.abs(self.target) + jnp.abs(x))
+        lost = jnp.zeros_like(u)  # terms of u that joints take, and only their rounding is left
+        if free.joints.shape[0]:
+            pushes = jnp.abs(free.contacts).reshape(n * m, -1).T @ jnp.abs(r).reshape(-1)
+            whole = jnp.abs(self.metric.lift(jnp.abs(free.y0) + pushes))
+            lost = _summed(jnp.abs(self.rows), whole)[:n]
+        law = _measured(self.A, u, free.b, r, self.mu, self.active, terms[:n], lost)
+        return jnp.maximum(law, free.residual(y))
 
 
 def _measured(A, u, w, r, mu, active, terms, lost):
