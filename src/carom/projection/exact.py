@@ -33,7 +33,7 @@ from jax import Array
 
 from carom.derivatives import derivative_of
 from carom.errors import ShapeError
-from carom.projection.metric import Metric, metric_of, product, solve_dense
+from carom.projection.metric import Metric, metric_of, product, solve_dense, summed
 from carom.status import Status, failing, first_failure
 
 # A row is violated when its slack is below minus this times its own scale |G||x| + |b|; some
@@ -103,8 +103,8 @@ def project(
         data = jax.lax.stop_gradient((mass, target, G, b))
         point, lam, iterations, status = _several_rows(*data, active)
         point, lam = derivative_of(_equality(mass, target, G, b, lam > 0.0), (point, lam))
-    data = jnp.sum(jnp.where(active, b + jnp.sum(G, axis=1), 0.0))
-    finite = jnp.isfinite(jnp.sum(point) + data)
+    data = summed(jnp.where(active, b + summed(G), 0.0))
+    finite = jnp.isfinite(summed(point) + data)
     status = first_failure(failing(~finite, Status.nonfinite), status)
     residual = kkt_residual(mass, target, G, b, active, point, lam)
     if p > 1:  # one row has a closed form
@@ -115,7 +115,7 @@ def project(
 def kkt_residual(metric, target, G, b, active, x, lam) -> Array:
     """The largest violation of (2), each clause relative to the size of its own terms."""
     Mx, Mt, reaction = metric.apply(x), metric.apply(target), product(G.T, lam)
-    length = jnp.sqrt(jnp.sum(G * G, axis=1))
+    length = jnp.sqrt(summed(G * G))
     balance = _norm(Mx - Mt - reaction)
     balance_scale = _norm(Mx) + _norm(Mt) + jnp.sum(length * jnp.abs(lam))
     size = length * (_norm(x) + _norm(target)) + jnp.abs(b)
@@ -132,13 +132,13 @@ _TINY = 1e-300  # keeps 0 / 0 at 0
 
 
 def _norm(x):
-    return jnp.sqrt(jnp.sum(x * x))
+    return jnp.sqrt(summed(x * x))
 
 
 def _one_row(metric, target, G, b, active):
     """lam = (-(G target + b))_+ / (G M^-1 G^T)."""
     n = metric.whiten(G)
-    square = jnp.sum(n * n)
+    square = summed(n[0] * n[0])
     slack = product(G, target) + b
     pushed = active & (slack < 0.0)
     flat = square == 0.0

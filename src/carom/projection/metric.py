@@ -25,9 +25,23 @@ _FUSED = 256
 _SUMMED = 1024
 
 
+def summed(x: Array) -> Array:
+    """Over the last axis, term by term where it is short.
+
+    In a large batch XLA hands each sum to a library, which takes longer than all the rest of a step.
+    """
+    n = x.shape[-1]
+    if not 1 <= n <= _UNROLLED:
+        return jnp.sum(x, axis=-1)
+    total = jax.lax.index_in_dim(x, 0, -1, keepdims=False)
+    for k in range(1, n):
+        total = total + jax.lax.index_in_dim(x, k, -1, keepdims=False)
+    return total
+
+
 def product(A: Array, x: Array) -> Array:
     """A @ x for A (m, n), x (n,), fused into its surroundings while it is small."""
-    return jnp.sum(A * x, axis=-1) if A.size <= _FUSED else A @ x
+    return summed(A * x) if A.size <= _FUSED else A @ x
 
 
 def times(A: Any, X: Array) -> Any:
@@ -65,7 +79,7 @@ class Metric(eqx.Module):
 
     def energy(self, v: Array) -> Array:
         """Kinetic energy 1/2 v^T M v."""
-        return 0.5 * jnp.sum(v * self.apply(v))
+        return 0.5 * summed(v * self.apply(v))
 
 
 class IdentityMetric(Metric):
@@ -123,7 +137,7 @@ class DenseMetric(Metric):
     def whiten(self, rows):
         W = self.inverse_factor
         if rows.size * W.shape[0] <= _FUSED:
-            return jnp.sum(rows[:, None, :] * W, axis=-1)
+            return summed(rows[:, None, :] * W)
         return rows @ W.T
 
     def lift(self, y):

@@ -12,7 +12,7 @@ from jax import Array
 from carom.errors import FrictionError
 from carom.law import Law, free, in_normal, project_both, unless_free
 from carom.projection.exact import Projection
-from carom.projection.metric import Metric, product
+from carom.projection.metric import Metric, product, summed
 from carom.status import Status, failing, first_failure
 from carom.worlds.system.apart import once
 
@@ -97,7 +97,7 @@ class Contacts(eqx.Module):
         closed = (self.gap <= self.rounding) | self.law.bilateral()
         if metric is None or moved is None:
             return closed
-        across = jnp.sum(metric.whiten(self.rows[:, 0]) ** 2, axis=1)
+        across = summed(metric.whiten(self.rows[:, 0]) ** 2)
         reach = 2.0 * _OF_STEP**2 * metric.energy(moved) * across
         return closed | (self.gap * self.gap < reach)  # squares: a root takes long
 
