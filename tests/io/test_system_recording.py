@@ -132,7 +132,7 @@ def test_large_arrays_are_read_when_they_are_used(whole, tmp_path, monkeypatch):
     run(path, fresh=True)
     with pytest.raises(errors.RecordError, match="written anew since"):
         _ = sol.v
-    with pytest.raises(AttributeError, match="no 'x': use sol.q"):
+    with pytest.raises(AttributeError, match="no 'x': use sol"):
         _ = sol.x
 
 

@@ -28,7 +28,7 @@ _SUMMED = 1024
 def summed(x: Array) -> Array:
     """Over the last axis, term by term where it is short.
 
-    In a large batch XLA hands each sum to a library, which takes longer than all the rest of a step.
+    In a large batch XLA hands each sum to a library, which takes longer than the rest of a step.
     """
     n = x.shape[-1]
     if not 1 <= n <= _UNROLLED:
