@@ -321,6 +321,34 @@ def test_perturbed_problems_of_others():
                 assert_solved(problem)
 
 
+def wild(W, q, mu, dim, rng):
+    """Far from what the problems of others are."""
+    n, spread = len(mu), np.linalg.norm(q) / np.sqrt(len(q))
+    few = np.sort(rng.choice(n, max(1, n // 2), replace=False))
+    rows = (dim * few[:, None] + np.arange(dim)).ravel()
+    scale = np.repeat(10.0 ** rng.uniform(-2.0, 2.0, n), dim)
+    scales = sparse.diags(scale)
+    return {
+        "mu x 10": (W, q, 10.0 * mu, dim),
+        "mu = 1e-3": (W, q, 0.0 * mu + 1e-3, dim),
+        "q x 1e3": (W, 1e3 * q, mu, dim),
+        "noise 30 %": (W, q + 0.3 * spread * rng.normal(size=len(q)), mu, dim),
+        "rows scaled": ((scales @ W @ scales).tocsc(), scale * q, mu, dim),
+        "half of the contacts": (W[rows][:, rows].tocsc(), q[rows], mu[few], dim),
+    }
+
+
+@needs_folder
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_wild_variants_of_problems_of_others(seed):
+    rng = np.random.default_rng(seed)
+    for path in OTHERS:
+        for name, problem in wild(*of_others(path), rng).items():
+            if (path.stem, name) != (WEDGED[0], "mu x 10"):
+                assert_solved(problem)
+
+
 @needs_folder
 def test_where_sweeps_and_newton_end():
     """mu = 1000: sweeps and Newton's method stop at 2e-2, the path does not."""
@@ -366,7 +394,7 @@ def modes_of_an_answer(W, q, mu):
 @pytest.mark.slow
 def test_twice_the_friction_wedges():
     """Twelve contacts of their own, with a restitution that drives them together, have answers
-    with mu = 0.9 and none with 1.8, where four of them wedge.  W is rounded to 1e-8 there."""
+    with mu = 0.9 and none with 1.8 or 9, where some of them wedge.  W is rounded to 1e-8 there."""
     W, q, mu, _ = of_others(FOLDER / f"{WEDGED[0]}.npz")
     part = csgraph.connected_components(W)[1]
     k = np.flatnonzero(part == part[2 * 41])
@@ -375,6 +403,7 @@ def test_twice_the_friction_wedges():
     assert len(mu) == 12
     assert modes_of_an_answer(W, q[k], mu) is not None
     assert modes_of_an_answer(W, q[k], 2.0 * mu) is None
+    assert modes_of_an_answer(W, q[k], 10.0 * mu) is None
 
 
 # Steps of a run.
