@@ -1,7 +1,7 @@
 """Energy of blows to random Systems: when Newton's law with friction cannot gain any.
 
-With r the impulses, u- and u+ the relative velocities, T the kinetic energy and what friction takes,
-D = -r_t . u_t+ >= 0, r_n (u_n+ + e u_n-) = 0 and M (v+ - v-) = H^T r give
+With r the impulses, u- and u+ relative velocities, T the kinetic energy and D = -r_t . u_t+ >= 0
+what friction takes, r_n (u_n+ + e u_n-) = 0 and M (v+ - v-) = H^T r give
 
     T+ - T- = -1/2 |v+ - v-|^2_M - D - sum e r_n u_n-                                         (1)
 
