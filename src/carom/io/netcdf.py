@@ -34,9 +34,13 @@ from carom.io.recording import (
     hashes,
     lost_end,
     newest,
+    put_text,
     read_from,
     said,
     slot,
+    text_in,
+    words,
+    words_of,
 )
 from carom.results.impacts import COLUMNS, ImpactLog, listed
 from carom.results.solution import (
@@ -186,22 +190,23 @@ class _Layout:
 
     def fill(self, h5, settings, description):
         """What does not grow, and which axis is which."""
-        h5.attrs["dt"], h5.attrs["scheme"] = settings["dt"], settings["scheme"]
+        h5.attrs["dt"], h5.attrs["scheme"] = settings["dt"], words(settings["scheme"])
         group = h5["carom"]
         group.attrs["pieces"] = np.int64(0)
-        group["settings"] = np.frombuffer(json.dumps(settings).encode(), "u1")
-        group["description"] = np.frombuffer(description.encode() or b" ", "u1")
+        put_text(group, "settings", json.dumps(settings))
+        put_text(group, "description", description)
         for name, kind in self.scalars.items():
             h5[name] = np.zeros((), kind)
         h5["status"][()] = NAMES.index("unfinished")
         h5["status"].attrs["flag_values"] = np.arange(len(NAMES))
-        h5["status"].attrs["flag_meanings"] = " ".join(NAMES)
+        h5["status"].attrs["flag_meanings"] = words(" ".join(NAMES))
         h5["time"].make_scale("time")
         for axis, size in self.width.items():
             h5.create_dataset(axis, (size,), ">f4")
             h5[axis].make_scale(f"{_NO_VARIABLE}{size:10}")
         for name, axes in self.inner.items():
-            h5[name].attrs.update(attributes(self.fields[name]))
+            told = attributes(self.fields[name])
+            h5[name].attrs.update({key: words(text) for key, text in told.items()})
             for k, axis in enumerate(("time", *axes)):
                 h5[name].dims[k].attach_scale(h5[axis])
         if self.impacts:
@@ -227,6 +232,14 @@ def _column(name, kind, inner, most, size) -> Column:
     row = kind.itemsize * int(np.prod(inner, dtype=int))
     chunk = max(1, size // row)
     return Column(name, kind, inner, min(most, chunk), most, bounded=True)
+
+
+def save(data, path) -> None:
+    """Write an xarray Dataset, with text of fixed length."""
+    for item in (data, *data.variables.values()):
+        text = {name: words(a) for name, a in item.attrs.items() if isinstance(a, str)}
+        item.attrs = {**item.attrs, **text}
+    data.to_netcdf(path, engine="h5netcdf")
 
 
 # ---- reading ------------------------------------------------------------------------------------
@@ -268,12 +281,12 @@ def records_of(h5) -> int:
 
 def settings_of(h5) -> dict:
     """Of a recording."""
-    return json.loads(bytes(h5["carom/settings"][:]))
+    return json.loads(text_in(h5["carom"], "settings"))
 
 
 def description_of(h5) -> str:
     """How the command would make it again, or nothing."""
-    return bytes(h5["carom/description"][:]).decode().strip()
+    return text_in(h5["carom"], "description")
 
 
 def _mended(path: str) -> str:
@@ -332,9 +345,7 @@ class RecordedSolution(Motion):
             self.dt = float(h5.attrs["dt"])
             self.status: Any = status_of(h5)
             self.stats = Stats(*(_number(h5, f"stats_{name}") for name in STATS))
-            # not the attribute: HDF5 may read a damaged string of variable length for ever
-            named = self.settings.get("scheme")
-            text = scheme_or_text(str(h5.attrs["scheme"]) if named is None else named)
+            text = scheme_or_text(self.settings.get("scheme") or words_of(h5, "scheme"))
             width = h5["q"].shape[1] + h5["v"].shape[1] + 4 * self.settings["gaps"]
         self.origin = Origin(text if scheme is None else scheme, system)
         if not self._count:
@@ -401,7 +412,7 @@ def _number(h5, name):
 
 def status_of(h5) -> Any:
     """How the run ended, by the name that the file gives to its number."""
-    names = str(h5["status"].attrs["flag_meanings"]).split()
+    names = words_of(h5["status"], "flag_meanings").split()
     return getattr(Status, names[int(h5["status"][()])])
 
 

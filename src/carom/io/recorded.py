@@ -18,7 +18,7 @@ from carom.errors import RecordError
 from carom.fields import SPHERES, Field
 from carom.io.growing import Column, GrowingFile, datasets
 from carom.io.pile import load_pile
-from carom.io.recording import check_result, lost_end, newest, read_from
+from carom.io.recording import check_result, lost_end, newest, read_from, text_in
 from carom.schemes.named import scheme_of_text
 from carom.status import NAMES, Status
 from carom.worlds.spheres.model import Spheres
@@ -165,7 +165,7 @@ class Reader:
             raise
 
     def _read_heads(self, empty):
-        self.settings = json.loads(self.h5["carom"].attrs["settings"])
+        self.settings = json.loads(text_in(self.h5["carom"], "settings"))
         self.N = int(self.h5["VTKHDF/NumberOfPoints"][0])
         self.dimension = int(self.h5["carom/pile"].attrs["dimension"])
         self.period = self.h5["carom/pile/period"][:]
@@ -173,8 +173,8 @@ class Reader:
         self.frames = self.h5["carom/frames"][: self.count]
         self.status = _status(self.h5["carom/status"][0])
         self.finished = self.status is not Status.unfinished
-        self.description = bytes(self.h5["carom/description"][:]).decode().strip()
-        self.functions = json.loads(self.h5["carom/pile"].attrs["functions"])
+        self.description = text_in(self.h5["carom"], "description")
+        self.functions = json.loads(text_in(self.h5["carom/pile"], "functions"))
         if not self.count and not empty:
             raise RecordError(f"{self.path!r} has no record yet: the run was stopped at its start")
 

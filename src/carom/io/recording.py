@@ -8,11 +8,13 @@ stops the writer, a slot whose number is below the counter holds a state whose r
 import contextlib
 import errno
 import hashlib
+import mmap
 import os
 import struct
 import zlib
 from typing import Any, NamedTuple
 
+import h5py
 import numpy as np
 
 from carom.errors import CaromError, RecordError
@@ -110,6 +112,62 @@ def read_from(path):
             f"{os.fspath(path)!r} is not a result saved by carom, or is damaged: "
             f"{type(problem).__name__}: {' '.join(str(problem).split())}"
         ) from problem
+
+
+# Text.  HDF5 keeps strings of variable length in heaps, and reads a damaged heap for ever: files
+# have none of them but in DIMENSION_LIST, which netCDF prescribes and nothing here reads.
+
+
+def put_text(group, name: str, text: str) -> None:
+    """Write text of any length, as bytes."""
+    group[name] = np.frombuffer(text.encode() or b" ", "u1")
+
+
+def text_in(group, name: str) -> str:
+    """What put_text wrote, or an attribute of that name, where older files have it."""
+    return bytes(group[name][:]).decode().strip() if name in group else words_of(group, name)
+
+
+def words(text: str) -> np.ndarray:
+    """Text for an attribute, of fixed length; cut, where HDF5 has no room for more."""
+    data = text[:_LETTERS].encode() or b" "
+    return np.array(data, h5py.string_dtype("utf-8", len(data)))
+
+
+def words_of(item, name: str) -> str:
+    """An attribute; of variable length in older files, and in those of other programs."""
+    if h5py.check_string_dtype(item.attrs.get_id(name).dtype).length is None:
+        _check_heaps(item.file)
+    found = item.attrs[name]
+    return found if isinstance(found, str) else found.decode()
+
+
+_LETTERS = 2**13  # an attribute is at most 64 KiB, a letter 4 bytes
+_HEAP = struct.Struct("<4sB3xQ")  # mark, version, bytes in all
+_OBJECT = struct.Struct("<HHIQ")  # number, references, nothing, bytes
+
+
+def _check_heaps(h5) -> None:
+    """Refuse a file with a heap in which HDF5 does not come to the end.
+
+    A heap is a row of objects (HDF5 File Format Specification 3.0, III.E); number 0 is what is
+    free, and its bytes count its head.  Each must lead on, and the last to the end.
+    """
+    if h5.id.get_create_plist().get_sizes() != (8, 8):
+        raise OSError("its addresses are not of 8 bytes")
+    with open(h5.filename, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as m:
+        heap = m.find(b"GCOL\1")
+        while heap >= 0:
+            at, end = heap + _HEAP.size, heap + _HEAP.unpack_from(m, heap)[2]
+            while at + _OBJECT.size <= end <= len(m):
+                number, _, _, size = _OBJECT.unpack_from(m, at)
+                room = _OBJECT.size + -(-size // 8) * 8 if number else size
+                if room == 0:
+                    break
+                at += room
+            if not end - _OBJECT.size < at <= end <= len(m):
+                raise OSError(f"its heap of text at byte {heap} is damaged")
+            heap = m.find(b"GCOL\1", heap + 1)
 
 
 def slot(piece: int, data: bytes) -> bytes:

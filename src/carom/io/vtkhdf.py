@@ -45,9 +45,11 @@ from carom.io.recording import (
     check_same,
     check_version,
     hashes,
+    put_text,
     read_from,
     said,
     slot,
+    text_in,
 )
 from carom.status import name_of
 from carom.worlds.spheres.model import Spheres
@@ -125,7 +127,7 @@ class Recording:
     def resume(path, course) -> "Recording | None":
         """An old file of the same run, which puts ``course`` where it was; None: from the start."""
         with read_from(path), open_file(path) as h5:
-            settings = json.loads(h5["carom"].attrs["settings"])
+            settings = json.loads(text_in(h5["carom"], "settings"))
             room = h5["carom/checkpoint"].shape[1] - SLOT_HEAD
             state, count = checkpoint(h5)
             rows = h5["carom/frames"][:count]
@@ -286,9 +288,9 @@ class _Layout:
         """What does not grow."""
         self._fill_vtk(h5["VTKHDF"])
         group = h5["carom"]
-        group.attrs["settings"] = json.dumps(settings)
+        put_text(group, "settings", json.dumps(settings))
         group["status"] = np.array(["unfinished"], _STATUS)
-        group["description"] = np.frombuffer(description.encode() or b" ", "u1")
+        put_text(group, "description", description)
         save_pile(group.create_group("pile"), self.pile)
 
     def _fill_vtk(self, group):

@@ -1,5 +1,6 @@
 """What ``solve`` hands back."""
 
+import itertools
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, overload
@@ -266,7 +267,9 @@ class Motion(Shown):
                 f"{os.fspath(path)!r}: a solution is saved as netCDF, .nc, not {ending}; sol.t, "
                 "sol.q, sol.v are plain arrays for other formats, sol.impacts a table"
             )
-        self.to_xarray().to_netcdf(path, engine="h5netcdf")
+        from carom.io.netcdf import save
+
+        save(self.to_xarray(), path)
 
     def __len__(self) -> int:
         """The number of recorded times (of members, for a batch)."""
@@ -356,33 +359,36 @@ def load(path: str | os.PathLike, *, pile: "Spheres | None" = None) -> Any:
 def saved_solution(path) -> "Solution":
     """Of netCDF that ``sol.save`` wrote."""
     import h5py
-    import xarray
 
-    with h5py.File(path, "r") as file:  # what is no HDF5 is said here, and not by three packages
-        missing = {"q", "v", "gap", "status"} - set(file)
+    from carom.io.recording import words_of
+
+    with h5py.File(path, "r") as file:
+        missing = {"q", "v", "gap", "impulse", "status"} - set(file)
         if missing:
             raise RecordError(
                 f"{os.fspath(path)!r} is not a solution saved by carom: it has no "
                 f"{', '.join(sorted(missing))}, but {', '.join(file) or 'nothing'}"
             )
-    with xarray.open_dataset(path, engine="h5netcdf") as data:
-        data.load()
+        found = ((name, file[name]) for name in file)  # items() has None for what is damaged
+        data = {name: np.asarray(a[()]) for name, a in found if isinstance(a, h5py.Dataset)}
+        about: Any = file.attrs
+        dt, scheme = np.ravel(about["dt"])[0], words_of(file, "scheme")
     status = jax.tree_util.tree_unflatten(
-        jax.tree_util.tree_structure(Status.ok), [jnp.asarray(data["status"].values)]
+        jax.tree_util.tree_structure(Status.ok), [jnp.asarray(data["status"])]
     )
     impacts = None
     if "impact_time" in data:
-        impacts = np.zeros(data.sizes["impact"], COLUMNS)
+        impacts = np.zeros(len(data["impact_time"]), COLUMNS)
         for name, _ in COLUMNS:
-            impacts[name] = data[f"impact_{name}"].values
+            impacts[name] = data[f"impact_{name}"]
     return Solution(
-        t=data["time" if "time" in data.variables else "t"].values,
-        **{name: data[name].values if name in data else None for name in AXES},
+        t=data["t" if "t" in data else "time"],  # a batch has an axis named time
+        **{name: data.get(name) for name in AXES},
         stats=Stats(*(_stat(data, name) for name in STATS)),
         status=status,
-        dt=np.full(data["status"].shape, data.attrs["dt"])[()],
+        dt=np.full(data["status"].shape, dt)[()],
         end=_saved_end(data),
-        origin=Origin(scheme=scheme_or_text(data.attrs["scheme"]), impacts=impacts),
+        origin=Origin(scheme=scheme_or_text(scheme), impacts=impacts),
     )
 
 
@@ -408,15 +414,15 @@ def _end_fields(end: End, batch: list[str]) -> dict:
 def _saved_end(data) -> End | None:
     if "end_step" not in data:
         return None
-    count = sum(name.startswith("end_memory") for name in data.variables)
-    memory = [data[f"end_memory{k}"].values for k in range(count)]
-    found = {name: data[f"end_{name}"].values[()] for name in ("t0", "step", "dt", "q", "v")}
+    names = itertools.takewhile(data.__contains__, (f"end_memory{k}" for k in itertools.count()))
+    memory = [data[name] for name in names]
+    found = {name: data[f"end_{name}"][()] for name in ("t0", "step", "dt", "q", "v")}
     return End(**found, memory=memory)
 
 
 def _stat(data, name):
     """Of a file; what it does not know of is zero."""
-    return data[f"stats_{name}"].values[()] if f"stats_{name}" in data else 0
+    return data[f"stats_{name}"][()] if f"stats_{name}" in data else 0
 
 
 def scheme_text(scheme) -> str:

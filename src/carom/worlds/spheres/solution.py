@@ -182,7 +182,9 @@ class SpheresSolution(Shown):
     def save(self, path) -> None:
         """Write VTKHDF (.vtkhdf), which ``carom.load`` and ParaView open; .nc is for xarray."""
         if str(path).endswith(".nc"):
-            self.to_xarray().to_netcdf(path, engine="h5netcdf")
+            from carom.io.netcdf import save
+
+            save(self.to_xarray(), path)
             return
         if not str(path).endswith(".vtkhdf"):
             raise RecordError(f"{str(path)!r}: a motion of spheres is saved as .vtkhdf or .nc")
