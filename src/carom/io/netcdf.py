@@ -234,14 +234,6 @@ def _column(name, kind, inner, most, size) -> Column:
     return Column(name, kind, inner, min(most, chunk), most, bounded=True)
 
 
-def save(data, path) -> None:
-    """Write an xarray Dataset, with text of fixed length."""
-    for item in (data, *data.variables.values()):
-        text = {name: words(a) for name, a in item.attrs.items() if isinstance(a, str)}
-        item.attrs = {**item.attrs, **text}
-    data.to_netcdf(path, engine="h5netcdf")
-
-
 # ---- reading ------------------------------------------------------------------------------------
 
 

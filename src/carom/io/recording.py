@@ -142,6 +142,14 @@ def words_of(item, name: str) -> str:
     return found if isinstance(found, str) else found.decode()
 
 
+def save_dataset(data, path) -> None:
+    """Write an xarray Dataset, with text of fixed length."""
+    for item in (data, *data.variables.values()):
+        text = {name: words(a) for name, a in item.attrs.items() if isinstance(a, str)}
+        item.attrs = {**item.attrs, **text}
+    data.to_netcdf(path, engine="h5netcdf")
+
+
 _LETTERS = 2**13  # an attribute is at most 64 KiB, a letter 4 bytes
 _HEAP = struct.Struct("<4sB3xQ")  # mark, version, bytes in all
 _OBJECT = struct.Struct("<HHIQ")  # number, references, nothing, bytes

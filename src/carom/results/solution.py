@@ -267,9 +267,9 @@ class Motion(Shown):
                 f"{os.fspath(path)!r}: a solution is saved as netCDF, .nc, not {ending}; sol.t, "
                 "sol.q, sol.v are plain arrays for other formats, sol.impacts a table"
             )
-        from carom.io.netcdf import save
+        from carom.io.recording import save_dataset
 
-        save(self.to_xarray(), path)
+        save_dataset(self.to_xarray(), path)
 
     def __len__(self) -> int:
         """The number of recorded times (of members, for a batch)."""

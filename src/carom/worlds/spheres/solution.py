@@ -182,9 +182,9 @@ class SpheresSolution(Shown):
     def save(self, path) -> None:
         """Write VTKHDF (.vtkhdf), which ``carom.load`` and ParaView open; .nc is for xarray."""
         if str(path).endswith(".nc"):
-            from carom.io.netcdf import save
+            from carom.io.recording import save_dataset
 
-            save(self.to_xarray(), path)
+            save_dataset(self.to_xarray(), path)
             return
         if not str(path).endswith(".vtkhdf"):
             raise RecordError(f"{str(path)!r}: a motion of spheres is saved as .vtkhdf or .nc")
