@@ -1,11 +1,11 @@
 """What is compiled already."""
 
-from pathlib import Path
+from typing import Any
 
 from carom.kernels.numba import projection
 
 
 def kept() -> bool:
     """Whether kernels that were compiled before are on the disk, so that they need not be again."""
-    folder = getattr(getattr(projection.sweep, "_cache", None), "cache_path", None)
-    return folder is None or any(Path(folder).glob("*.nbi"))
+    cache: Any = getattr(projection.sweep, "_cache", None)
+    return not hasattr(cache, "known") or cache.known()

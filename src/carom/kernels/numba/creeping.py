@@ -13,16 +13,16 @@ sliding.py, less than half of what the matrix has.
 import math
 
 import numpy as np
-from numba import njit
 
 from carom.kernels.numba import rolling
+from carom.kernels.numba.disk import kernel
 from carom.kernels.numba.projection import _FUSED
 from carom.kernels.numba.sliding import _pushed, _relative, _solved, law_residual, steps_of
 
 _WINDOW, _CEILING = 20, 0.98  # sweeps, after which the momentum starts again; its most
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _sweep(i_of, j_of, normal, arm, b, mu, inverse, step, eps, centre, beta, u, lam, before):
     """One accelerated sweep; the restart sum."""
     uphill, part = 0.0, 1.0 / (1.0 + eps)
@@ -51,7 +51,7 @@ def _sweep(i_of, j_of, normal, arm, b, mu, inverse, step, eps, centre, beta, u, 
     return uphill
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _shifted(w, a, lam, centre, first):
     """(1), three parts of it."""
     return (
@@ -61,7 +61,7 @@ def _shifted(w, a, lam, centre, first):
     )
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _seen(k, i, j, normal, arm, b, u, step, eps, lam, centre):
     """w (4), and o (3) of (1), which is 0 without couples."""
     w = _relative(k, i, j, normal, arm, b, u)
@@ -73,7 +73,7 @@ def _seen(k, i, j, normal, arm, b, u, step, eps, lam, centre):
     return (n, t[0], t[1], t[2]), o
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _rolling_sweep(
     i_of, j_of, normal, arm, b, law, inverse, step, eps, centre, beta, u, lam, before
 ):
@@ -96,7 +96,7 @@ def _rolling_sweep(
     return uphill
 
 
-@njit(cache=True)
+@kernel()
 def sweeps(i_of, j_of, normal, arm, b, law, inverse, u, lam, centre, eps, count):
     """So many sweeps over the proximal problem from lam, which is overwritten, and so is its u."""
     step = steps_of(i_of, j_of, arm, inverse, law)
@@ -118,7 +118,7 @@ def sweeps(i_of, j_of, normal, arm, b, law, inverse, u, lam, centre, eps, count)
             theta, beta = following, min((theta - 1.0) / following, _CEILING)
 
 
-@njit(cache=True)
+@kernel()
 def lacks(i_of, j_of, normal, arm, b, law, inverse, u, lam, centre, eps):
     """What all contacts lack of the proximal problem, a velocity: the root of the sum of R_k^2."""
     step, total = steps_of(i_of, j_of, arm, inverse, law), 0.0

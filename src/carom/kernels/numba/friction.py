@@ -33,13 +33,14 @@ W comes by block columns: blocks start[k] to start[k + 1] are W_jk with j in ``t
 import math
 
 import numpy as np
-from numba import njit
+
+from carom.kernels.numba.disk import kernel
 
 _FUSED = {"contract", "nsz", "arcp"}
 DAMPING = 0.1  # of |A|; 0.05 to 0.2 do
 
 
-@njit(cache=True, fastmath=_FUSED, inline="never")
+@kernel(fastmath=_FUSED, inline="never")
 def _slip(S00, S01, S10, S11, c0, c1, g0, g1, h, mu, l):
     """The root l > 0 of (2), from the last l: r_t and l.
 
@@ -92,7 +93,7 @@ def _slip(S00, S01, S10, S11, c0, c1, g0, g1, h, mu, l):
     return t0, t1, l
 
 
-@njit(cache=True, fastmath=_FUSED, inline="never")
+@kernel(fastmath=_FUSED, inline="never")
 def _coulomb3(a00, a01, a02, a10, a11, a12, a20, a21, a22, b0, b1, b2, mu, l):
     """The exact solution of one contact in space: r and the l of its slip."""
     if b0 >= 0.0 or not a00 > 0.0:
@@ -125,7 +126,7 @@ def _coulomb3(a00, a01, a02, a10, a11, a12, a20, a21, a22, b0, b1, b2, mu, l):
     return math.sqrt(t0 * t0 + t1 * t1) / mu, t0, t1, l
 
 
-@njit(cache=True, fastmath=_FUSED, inline="never")
+@kernel(fastmath=_FUSED, inline="never")
 def _coulomb2(a00, a01, a10, a11, b0, b1, mu):
     """The exact solution of one contact in the plane: the slips r_t = +-mu r_n are two lines."""
     if b0 >= 0.0 or not a00 > 0.0:
@@ -147,7 +148,7 @@ def _coulomb2(a00, a01, a10, a11, b0, b1, mu):
     return rn, side * mu * rn
 
 
-@njit(cache=True, fastmath=_FUSED, inline="never")
+@kernel(fastmath=_FUSED, inline="never")
 def natural3(r0, r1, r2, u0, u1, u2, mu, s, rho):
     """(4) of one contact in space."""
     z0 = r0 - rho * (u0 + s * mu * math.sqrt(u1 * u1 + u2 * u2))
@@ -163,7 +164,7 @@ def natural3(r0, r1, r2, u0, u1, u2, mu, s, rho):
     return (r0 - z0) / rho, (r1 - z1) / rho, (r2 - z2) / rho
 
 
-@njit(cache=True, fastmath=_FUSED, inline="never")
+@kernel(fastmath=_FUSED, inline="never")
 def natural2(r0, r1, u0, u1, mu, s, rho):
     """(4) of one contact in the plane."""
     z0, z1 = r0 - rho * (u0 + s * mu * abs(u1)), r1 - rho * u1
@@ -177,7 +178,7 @@ def natural2(r0, r1, u0, u1, mu, s, rho):
     return (r0 - z0) / rho, (r1 - z1) / rho
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def residual2(dim, mu, s, rho, r, u):
     """The sum of squares of (4)."""
     total = 0.0
@@ -192,7 +193,7 @@ def residual2(dim, mu, s, rho, r, u):
     return total
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def velocity(dim, start, to, blocks, q, r, u):
     """u = W r + q."""
     u[:] = q
@@ -212,7 +213,7 @@ def velocity(dim, start, to, blocks, q, r, u):
                 u[j + 1] += blocks[e + 2] * x + blocks[e + 3] * y
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _convex3(a00, a01, a02, a10, a11, a12, a20, a21, a22, b0, b1, b2, mu, step, r0, r1, r2):
     """Some gradient steps, each onto the cone: one contact of the convex law in space."""
     for _ in range(8):
@@ -224,7 +225,7 @@ def _convex3(a00, a01, a02, a10, a11, a12, a20, a21, a22, b0, b1, b2, mu, step, 
     return r0, r1, r2
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _convex2(a00, a01, a10, a11, b0, b1, mu):
     """One contact of the convex law in the plane: inside, on one edge of the cone, or zero."""
     det = a00 * a11 - a01 * a10
@@ -243,7 +244,7 @@ def _convex2(a00, a01, a10, a11, b0, b1, mu):
     return r0, r1
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _sweep3(coulomb, start, to, blocks, diagonal, weight, mu, skip2, r, u, last, slope):
     """(3) in space; returns the sum of squares of |A| |change| and the restart sum."""
     change2, uphill = 0.0, 0.0
@@ -284,7 +285,7 @@ def _sweep3(coulomb, start, to, blocks, diagonal, weight, mu, skip2, r, u, last,
     return change2, uphill
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _sweep2(coulomb, start, to, blocks, diagonal, weight, mu, skip2, r, u, last):
     """(3) in the plane; returns the sum of squares of |A| |change| and the restart sum."""
     change2, uphill = 0.0, 0.0
@@ -322,7 +323,7 @@ _WINDOW = 30  # sweeps between two looks at the progress
 _MARGIN = 4.0  # the sum of squares of the changes foretells that of (4) to within this
 
 
-@njit(cache=True)
+@kernel()
 def _views(dim, index, data):
     """start, to, blocks, diagonal, damped diagonal, |W_kk|, rho, mu, q of a packed problem.
 
@@ -339,7 +340,7 @@ def _views(dim, index, data):
     return start, to, blocks, diagonal, damped, weight, rho, mu, data[at + 3 * n :]
 
 
-@njit(cache=True)
+@kernel()
 def _moving(dim, s, problem, r, u, least2):
     """Which contacts have a residual above the root of ``least2``, and how many."""
     rho, mu = problem[6], problem[7]
@@ -353,7 +354,7 @@ def _moving(dim, s, problem, r, u, least2):
     return found, count
 
 
-@njit(cache=True)
+@kernel()
 def _part(dim, problem, r, u, inside):
     """The problem of the contacts ``inside`` while the others keep their r, packed."""
     start, to, blocks, diagonal, damped, weight, rho, mu, _q = problem
@@ -394,7 +395,7 @@ def _part(dim, problem, r, u, inside):
     return part, own
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _run(dim, coulomb, problem, goal, limit, foreseen, few, work):
     """Sweep from the r in ``work`` until (4) is below ``goal``; returns sweeps, residual, why.
 
@@ -471,7 +472,7 @@ def _run(dim, coulomb, problem, goal, limit, foreseen, few, work):
     return turn, math.sqrt(residual2(dim, mu, s, rho, r, u)), why
 
 
-@njit(cache=True)
+@kernel()
 def sweeps(dim, coulomb, index, data, goal, limit, foreseen, work):
     """Solve (1) from the r in ``work``; returns sweeps, residual and why it ended.
 

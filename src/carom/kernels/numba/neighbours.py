@@ -32,8 +32,9 @@ that are neighbours along x lie side by side in the hash table, so 27 cells are 
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from carom.kernels.numba.disk import kernel
 from carom.kernels.numba.projection import largest
 
 _ROOM = 16  # partners of a body that are kept while all are counted
@@ -41,13 +42,13 @@ _STEPS = (701, 301, 132, 57, 23, 10, 4, 1)  # of the sort, as Ciura found them (
 _PIECE = 4096  # bodies in a piece of a parallel reduction: fixed, so that sums do not vary
 
 
-@njit(cache=True)
+@kernel()
 def _bucket(level, cy, cz, cx, mask):
     key = cy * 73856093 ^ cz * 83492791 ^ level * 19349669
     return (key * 2654435761 + cx) & mask
 
 
-@njit(cache=True)
+@kernel()
 def _cell(x, low, period, count, width):
     """The cell of one coordinate; ``count`` is 0 where the direction is not periodic."""
     if count == 0:
@@ -57,7 +58,7 @@ def _cell(x, low, period, count, width):
     return min(np.int64(folded * count), count - 1)
 
 
-@njit(cache=True)
+@kernel()
 def sort_into_cells(x, level, low, period, counts, width, mask):
     """Bodies in the order of their cells.
 
@@ -87,7 +88,7 @@ def sort_into_cells(x, level, low, period, counts, width, mask):
     return first, order, sorted_cell
 
 
-@njit(cache=True)
+@kernel()
 def _along(c, count, k):
     """The k-th of the cells around c along a direction, and how many there are."""
     if count == 0:
@@ -97,7 +98,7 @@ def _along(c, count, k):
     return (c - 1 + k) % count, 3
 
 
-@njit(cache=True)
+@kernel()
 def _search(
     p,
     sorted_x,
@@ -181,7 +182,7 @@ def _search(
     return at - begun
 
 
-@njit(cache=True)
+@kernel()
 def _sort(values, begin, end):
     """values[begin:end] in order: one by one, of many those far from each other first (Shell)."""
     for step in _STEPS:
@@ -193,7 +194,7 @@ def _sort(values, begin, end):
             values[m] = value
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, box, free):
     """All pairs of (1) but those of two obstacles (index >= ``free``).
 
@@ -251,7 +252,7 @@ def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, bo
     return start, found
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def carry_over(old_start, old_partner, old_value, start, partner, value):
     """Copy the value of every pair that was listed before; 0 for the others."""
     for i in prange(start.shape[0] - 1):
@@ -266,7 +267,7 @@ def carry_over(old_start, old_partner, old_value, start, partner, value):
                     value[k] = old_value[m]
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def farthest(x, y, reach, r, R, margin):
     """max_i c_i - s_i of (3) with h |u_i| = reach_i, or 0 if none is positive; nan if one is."""
     B = x.shape[0]

@@ -44,7 +44,9 @@ are swept together, then odd ones, and then the last, whose rows touch bodies of
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
+
+from carom.kernels.numba.disk import kernel
 
 _MOMENTUM = 0.96  # the most: beyond it the residual swings before it falls (docs/performance.md)
 _START = 6.0  # of theta, when a guess is given: 10 % fewer sweeps than from 1
@@ -60,7 +62,7 @@ _FUSED = {"contract"}  # a multiplication and an addition in one instruction
 _PIECE = 8192  # rows or bodies in a piece of a parallel loop: fixed, so that nothing varies
 
 
-@njit(cache=True)
+@kernel()
 def largest(values):
     """The largest, or nan if one is; 0 of none."""
     found = 0.0
@@ -72,7 +74,7 @@ def largest(values):
     return found
 
 
-@njit(cache=True)
+@kernel()
 def copy(source, target):
     """target[:] = source, of which Numba would compile all that may be said of unequal shapes."""
     for i in range(source.shape[0]):
@@ -80,7 +82,7 @@ def copy(source, target):
             target[i, d] = source[i, d]
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _sweep_slab(
     begin, end, i_of, j_of, normal, b, inverse_mass, step, beta, allowed, u, lam, before
 ):
@@ -116,13 +118,13 @@ def _sweep_slab(
     return uphill, over
 
 
-@njit(cache=True)
+@kernel()
 def _together(slabs, parity):
     """How many slabs are swept at a time: even ones, odd ones, the last."""
     return (slabs - parity) // 2 if parity < 2 else 1
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def sweep(
     start, i_of, j_of, normal, b, inverse_mass, step, beta, allowed, u, u_before, lam, before
 ):
@@ -162,7 +164,7 @@ def sweep(
     return total, count
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def push(start, i_of, j_of, normal, inverse_mass, lam, u):
     """u += M^-1 G^T lam."""
     slabs = start.shape[0] - 1
@@ -180,7 +182,7 @@ def push(start, i_of, j_of, normal, inverse_mass, lam, u):
                             u[j, d] += mj * normal[k, d]
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _row_residual(k, i_of, j_of, normal, b, step, u, lam):
     """|R_k| of (3)."""
     k = np.uint64(k)
@@ -194,7 +196,7 @@ def _row_residual(k, i_of, j_of, normal, b, step, u, lam):
     return abs(min(w, lam[k] / step[k]))
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def allow(i_of, j_of, b, free, u, most, relative, allowed):
     """(4), into ``allowed``."""
     bodies, rows = u.shape[0], i_of.shape[0]
@@ -219,7 +221,7 @@ def allow(i_of, j_of, b, free, u, most, relative, allowed):
             allowed[k] = min(most, relative * max(change[i], change[j], least)) + rounding
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def residual(i_of, j_of, normal, b, step, u, lam, allowed):
     """max_k |R_k| / tol_k; nan if anything is."""
     rows = i_of.shape[0]
@@ -236,7 +238,7 @@ def residual(i_of, j_of, normal, b, step, u, lam, allowed):
     return largest(most)
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def within(i_of, j_of, normal, b, step, u, lam, allowed):
     """Whether every |R_k| <= _SHARE tol_k; each piece of rows stops at the first that is not."""
     rows = i_of.shape[0]
@@ -251,7 +253,7 @@ def within(i_of, j_of, normal, b, step, u, lam, allowed):
     return largest(over) == 0.0
 
 
-@njit(cache=True)
+@kernel()
 def _rows_of(i_of, j_of, inverse_mass):
     """The rows of each body that can move: rows[start[i] : start[i + 1]]."""
     start = np.zeros(inverse_mass.shape[0] + 1, np.int32)
@@ -270,7 +272,7 @@ def _rows_of(i_of, j_of, inverse_mass):
     return start, rows
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed, changes):
     """Solve the rows over the tolerance, and those which that brings over it, one by one.
 
@@ -319,7 +321,7 @@ def finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed, changes):
     return made
 
 
-@njit(cache=True)
+@kernel()
 def accelerated_gauss_seidel(
     start, i_of, j_of, normal, b, inverse_mass, free, lam, most, relative, iterations
 ):

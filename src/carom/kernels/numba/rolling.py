@@ -41,14 +41,13 @@ What (2) lacks is a velocity, with a length R that makes it one,
 
 import math
 
-from numba import njit
-
+from carom.kernels.numba.disk import kernel
 from carom.kernels.numba.projection import _FUSED
 
 _TURNS, _SAME = 40, 1e-14  # of (6) at most, and the relative change that ends them
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def turning(k, i, j, b, u):
     """o of (1)."""
     return (
@@ -58,7 +57,7 @@ def turning(k, i, j, b, u):
     )
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def turned(i, j, inverse, x, y, z, u):
     """(1) for the couple (x, y, z); bodies without inverse mass are shared: not written."""
     if inverse[i, 0] > 0.0:
@@ -73,19 +72,19 @@ def turned(i, j, inverse, x, y, z, u):
         u[j, 5] += s * z
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _across(a, n):
     """A x n."""
     return a[1] * n[2] - a[2] * n[1], a[2] * n[0] - a[0] * n[2], a[0] * n[1] - a[1] * n[0]
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _sum(p, a, q, b):
     """P a + q b."""
     return p * a[0] + q * b[0], p * a[1] + q * b[1], p * a[2] + q * b[2]
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _inside(a, most):
     """D(a, most), and whether that is a."""
     square = a[0] * a[0] + a[1] * a[1] + a[2] * a[2]
@@ -95,7 +94,7 @@ def _inside(a, most):
     return (part * a[0], part * a[1], part * a[2]), False
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _least(g_t, g_z, a_t, a_r, c, s, q, K):
     """lam_t and K of (5) or, from K, (6)."""
     T, _ = _inside(_sum(-1.0, g_t, c / a_r, g_z), s * (a_t - c * c / a_r))
@@ -118,7 +117,7 @@ def _least(g_t, g_z, a_t, a_r, c, s, q, K):
     return T, K
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def solved(y, w, o, n, step, c, law, new):
     """One contact by (3) to (6) from y (7,), with w (4) and o (3) there, into ``new`` (7,)."""
     push = max(y[0] - step[0] * w[0], 0.0)
@@ -142,7 +141,7 @@ def solved(y, w, o, n, step, c, law, new):
     new[4], new[5], new[6] = C[0] + along * n[0], C[1] + along * n[1], C[2] + along * n[2]
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def law_residual(o, lam, n, step_r, law):
     """(7), from o (3) and lam (7,)."""
     C, push = (lam[4], lam[5], lam[6]), max(lam[0], 0.0)

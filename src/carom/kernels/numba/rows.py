@@ -17,7 +17,9 @@ the one image of a cylinder or a shell that it is in.
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
+
+from carom.kernels.numba.disk import kernel
 
 _SEAM = 1e-6  # radii: panels so close to each other meet (a sphere would enter by 1e-13 radii)
 _PIECE = 8192  # pairs in a piece of a parallel loop
@@ -25,7 +27,7 @@ _X, _Y, _Z = np.int64(0), np.int64(1), np.int64(2)  # as such: of a 0 Numba make
 PLANE, CYLINDER, SHELL, PANEL = 0, 1, 2, 3  # kinds of walls; their data are read by ``_to_wall``
 
 
-@njit(cache=True)
+@kernel()
 def _to_wall(kind, data, x, y, z):
     """Distance of a point to a wall and the unit vector n from the point to the wall.
 
@@ -55,13 +57,13 @@ def _to_wall(kind, data, x, y, z):
     return data[9] - length, scale * dx, scale * dy, scale * dz
 
 
-@njit(cache=True)
+@kernel()
 def _images(kind, period):
     """How many images of a wall are looked at: a panel can meet a sphere with both its ends."""
     return 27 if kind == PANEL and period[0] + period[1] + period[2] > 0.0 else 1
 
 
-@njit(cache=True)
+@kernel()
 def _image(m, kind, data, x, y, z, period, inverse):
     """The m-th image of a point about a wall: the one nearest to its middle, then those beside it.
 
@@ -76,7 +78,7 @@ def _image(m, kind, data, x, y, z, period, inverse):
     )
 
 
-@njit(cache=True)
+@kernel()
 def _beside(which, kind, data, d, x, period, inverse):
     """Coordinate d of an image: nearest to the middle of the wall (0), one period on (1, 2)."""
     if which == 0 and period[d] == 0.0:
@@ -90,7 +92,7 @@ def _beside(which, kind, data, d, x, period, inverse):
     return x - period[d] * (np.rint((x - middle) * inverse[d]) + (0.0, 1.0, -1.0)[which])
 
 
-@njit(cache=True)
+@kernel()
 def _nearest_wall(kind, data, x, y, z, period, inverse):
     """Distance of a point to the nearest image of a wall."""
     least = np.inf
@@ -101,7 +103,7 @@ def _nearest_wall(kind, data, x, y, z, period, inverse):
     return least
 
 
-@njit(cache=True)
+@kernel()
 def _facing_wall(kind, data, x, y, z, n, period, inverse):
     """The image of a point that sees the wall in the direction n."""
     best, seen = _image(0, kind, data, x, y, z, period, inverse), -np.inf
@@ -114,7 +116,7 @@ def _facing_wall(kind, data, x, y, z, n, period, inverse):
     return best
 
 
-@njit(cache=True)
+@kernel()
 def _far(i, w, x, r, reach, kinds, data):
     """Whether wall w is a plane out of reach: most are, and this much is compiled in place."""
     off = 0.0
@@ -123,7 +125,7 @@ def _far(i, w, x, r, reach, kinds, data):
     return kinds[w] == PLANE and off - r[i] > reach[i]
 
 
-@njit(cache=True)
+@kernel()
 def _meets(i, w, image, x, r, reach, whole, period, inverse, kinds, data):
     """Whether an image of sphere i has a row with wall w."""
     px, py, pz = _image(image, kinds[w], data[w], x[i, 0], x[i, 1], x[i, 2], period, inverse)
@@ -136,7 +138,7 @@ def _meets(i, w, image, x, r, reach, whole, period, inverse, kinds, data):
     return not _goes_on(w, point, distance, x[i], _SEAM * r[i], period, inverse, kinds, data)
 
 
-@njit(cache=True)
+@kernel()
 def _goes_on(w, point, distance, x, seam, period, inverse, kinds, data):
     """Whether another panel meets w at this point of it and comes nearer to x."""
     nearer = distance * (1.0 - 1e-12)
@@ -150,7 +152,7 @@ def _goes_on(w, point, distance, x, seam, period, inverse, kinds, data):
     return False
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def least_panel_gap(x, r, free, period, inverse, kinds, data):
     """(free,) the smallest gap of each sphere to a panel, inf if there is none."""
     gap = np.empty(free)
@@ -166,7 +168,7 @@ def least_panel_gap(x, r, free, period, inverse, kinds, data):
     return gap
 
 
-@njit(cache=True)
+@kernel()
 def _separation(x, i, j, period, inverse):
     """Unit vector from i to the nearest image of j, and their distance."""
     dx, dy, dz = x[j, 0] - x[i, 0], x[j, 1] - x[i, 1], x[j, 2] - x[i, 2]
@@ -178,7 +180,7 @@ def _separation(x, i, j, period, inverse):
     return scale * dx, scale * dy, scale * dz, length
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def count_rows(
     x,
     r,
@@ -222,7 +224,7 @@ def count_rows(
     return start
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def fill_rows(
     x,
     at,
@@ -279,7 +281,7 @@ def fill_rows(
                         k += 1
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def closed_beyond(
     x,
     r,
@@ -328,7 +330,7 @@ def closed_beyond(
     return total
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def measure(x, r, i_of, j_of, source, period, inverse, kinds, data, gap):
     """The gaps of given rows at x, from their definition; ``gap`` is overwritten."""
     for k in prange(i_of.shape[0]):
@@ -343,7 +345,7 @@ def measure(x, r, i_of, j_of, source, period, inverse, kinds, data, gap):
             )
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def opening_rate(
     x,
     growth,
@@ -382,7 +384,7 @@ def opening_rate(
             rate[k] += (late - early) / over
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def relative_velocity(i_of, j_of, normal, v, w):
     """n . (v_j - v_i) for each row; v has a last row of zeros for the walls."""
     for k in prange(i_of.shape[0]):

@@ -38,9 +38,10 @@ worlds/spheres/wedged.py goes on.
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from carom.kernels.numba import rolling
+from carom.kernels.numba.disk import kernel
 from carom.kernels.numba.projection import (
     _ELSEWHERE,
     _FUSED,
@@ -64,7 +65,7 @@ _MANY = 1000  # contacts: of fewer, Newton's method takes less time
 _LOCALLY = 120  # sweeps, after which a local end is worth a trial again
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _relative(k, i, j, normal, arm, b, u):
     """w_n and w_t of (2)."""
     nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
@@ -82,7 +83,7 @@ def _relative(k, i, j, normal, arm, b, u):
     )
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _solved(n, x, y, z, w, step_n, step_t, mu):
     """(5) from (lam_n, lam_t) = (n, x, y, z)."""
     n = max(n - step_n * w[0], 0.0)
@@ -94,7 +95,7 @@ def _solved(n, x, y, z, w, step_n, step_t, mu):
     return n, x, y, z
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _pushed(k, i, j, normal, arm, inverse, n, x, y, z, u):
     """(3) for the impulse (n, x, y, z); bodies without inverse mass are shared: not written."""
     nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
@@ -120,7 +121,7 @@ def _pushed(k, i, j, normal, arm, inverse, n, x, y, z, u):
         u[j, 5] -= s * tz
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _sweep_slab(
     begin, end, i_of, j_of, normal, arm, b, law, inverse, step, beta, allowed, u, lam, before
 ):
@@ -147,7 +148,7 @@ def _sweep_slab(
     return uphill, over
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _rolling_slab(
     begin, end, i_of, j_of, normal, arm, b, law, inverse, step, beta, allowed, u, lam, before
 ):
@@ -176,7 +177,7 @@ def _rolling_slab(
     return uphill, over
 
 
-@njit(cache=True)
+@kernel()
 def _slab(
     begin, end, i_of, j_of, normal, arm, b, law, inverse, step, beta, allowed, u, lam, before
 ):
@@ -187,7 +188,7 @@ def _slab(
     return _rolling_slab(begin, end, *given)
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def sweep(
     start,
     i_of,
@@ -244,7 +245,7 @@ def sweep(
     return total, count
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def push(start, i_of, j_of, normal, arm, inverse, lam, u):
     """(3), added to u."""
     slabs = start.shape[0] - 1
@@ -260,7 +261,7 @@ def push(start, i_of, j_of, normal, arm, inverse, lam, u):
                     rolling.turned(i_of[k], j_of[k], inverse, *C, u)
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def relative_velocity(i_of, j_of, normal, arm, rate, u, w):
     """(2) with b = ``rate``, into w (p, 4), or (p, 7) with rolling.py, (1)."""
     for k in prange(i_of.shape[0]):
@@ -269,7 +270,7 @@ def relative_velocity(i_of, j_of, normal, arm, rate, u, w):
             w[k, 4], w[k, 5], w[k, 6] = rolling.turning(k, i_of[k], j_of[k], rate, u)
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def law_residual(w, lam, step_n, step_t, mu):
     """R_k of (6), from w and lam (4,)."""
     x, y, z = lam[1] - step_t * w[1], lam[2] - step_t * w[2], lam[3] - step_t * w[3]
@@ -282,7 +283,7 @@ def law_residual(w, lam, step_n, step_t, mu):
     return pushed if pushed > slid or pushed != pushed else slid
 
 
-@njit(cache=True)
+@kernel()
 def _row_residual(k, i_of, j_of, normal, arm, b, law, step, u, lam):
     w = _relative(k, i_of[k], j_of[k], normal, arm, b, u)
     if law.ndim == 1:
@@ -293,7 +294,7 @@ def _row_residual(k, i_of, j_of, normal, arm, b, law, step, u, lam):
     return R if rolled < R or R != R else rolled
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def allow(i_of, j_of, arm, b, free, u, most, relative, allowed):
     """What R_k may be, into ``allowed``."""
     bodies, rows = u.shape[0], i_of.shape[0]
@@ -326,7 +327,7 @@ def allow(i_of, j_of, arm, b, free, u, most, relative, allowed):
             allowed[k] = min(most, relative * max(change[i], change[j], least)) + rounding
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def residual(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
     """max_k R_k / tol_k; nan if anything is."""
     rows = i_of.shape[0]
@@ -343,7 +344,7 @@ def residual(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
     return largest(most)
 
 
-@njit(cache=True)
+@kernel()
 def lacking(start, i_of, j_of, normal, arm, b, law, inverse, free, lam, most, relative):
     """(p,) R_k / tol_k of lam, with u by (3)."""
     u, rows = free.copy(), i_of.shape[0]
@@ -357,7 +358,7 @@ def lacking(start, i_of, j_of, normal, arm, b, law, inverse, free, lam, most, re
     return found
 
 
-@njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def within(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
     """Whether every R_k <= _SHARE tol_k; each piece of rows stops at the first that is not."""
     rows = i_of.shape[0]
@@ -372,7 +373,7 @@ def within(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
     return np.sum(over) == 0
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def _alone(k, i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
     """Solve contact k if it lacks; whether it did."""
     i, j = i_of[k], j_of[k]
@@ -396,7 +397,7 @@ def _alone(k, i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
     return True
 
 
-@njit(cache=True, fastmath=_FUSED)
+@kernel(fastmath=_FUSED)
 def finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed, changes):
     """Solve the contacts over the tolerance, and those which that brings over it, one by one.
 
@@ -431,7 +432,7 @@ def finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed, chan
     return made
 
 
-@njit(cache=True)
+@kernel()
 def steps_of(i_of, j_of, arm, inverse, law):
     """(p, 2) 1 / a_n and 1 / a_t; with couples (p, 3), and 1 / a_r."""
     step = np.empty((i_of.shape[0], 1 + law.ndim))
@@ -445,7 +446,7 @@ def steps_of(i_of, j_of, arm, inverse, law):
     return step
 
 
-@njit(cache=True)
+@kernel()
 def _swept(
     start,
     i_of,
@@ -525,7 +526,7 @@ def _swept(
     return done
 
 
-@njit(cache=True)
+@kernel()
 def measured(start, i_of, j_of, normal, arm, b, law, inverse, free, lam, most, relative):
     """u of lam by (3), anew, so that no rounding of sweeps is left in it, and its residual."""
     u, allowed = free.copy(), np.empty(i_of.shape[0])
@@ -535,7 +536,7 @@ def measured(start, i_of, j_of, normal, arm, b, law, inverse, free, lam, most, r
     return u, residual(i_of, j_of, normal, arm, b, law, step, u, lam, allowed)
 
 
-@njit(cache=True)
+@kernel()
 def accelerated_gauss_seidel(
     start, i_of, j_of, normal, arm, b, law, inverse, free, lam, most, relative, iterations
 ):
