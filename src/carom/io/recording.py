@@ -14,7 +14,6 @@ import struct
 import zlib
 from typing import Any, NamedTuple
 
-import h5py
 import numpy as np
 
 from carom.errors import CaromError, RecordError
@@ -130,12 +129,16 @@ def text_in(group, name: str) -> str:
 
 def words(text: str) -> np.ndarray:
     """Text for an attribute, of fixed length; cut, where HDF5 has no room for more."""
+    import h5py  # here, not above: it takes a tenth of the time of ``import carom``
+
     data = text[:_LETTERS].encode() or b" "
     return np.array(data, h5py.string_dtype("utf-8", len(data)))
 
 
 def words_of(item, name: str) -> str:
     """An attribute; of variable length in older files, and in those of other programs."""
+    import h5py
+
     if h5py.check_string_dtype(item.attrs.get_id(name).dtype).length is None:
         _check_heaps(item.file)
     found = item.attrs[name]
