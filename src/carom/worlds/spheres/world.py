@@ -17,7 +17,7 @@ from carom.worlds.spheres.glued import Doubled
 from carom.worlds.spheres.implicit import held_back, stiffness
 from carom.worlds.spheres.materials import Materials, most
 from carom.worlds.spheres.memory import Memory, glue_for
-from carom.worlds.spheres.metric import Metric
+from carom.worlds.spheres.metric import Metric, fastest, largest, lengths
 from carom.worlds.spheres.moved import Moved
 from carom.worlds.spheres.neighbours import Cell, PairList, margins, within_period
 
@@ -102,7 +102,7 @@ class World(Moved):
     def project(self, metric, target, contacts, b, active=None) -> Projection:
         """Project ``target`` onto {x : grad gap . x + b >= 0}, active rows only."""
         allowed = self._length() / self.dt
-        if self.pile.bounces and (speed := _fastest(target)) > 0.0:
+        if self.pile.bounces and (speed := fastest(target)) > 0.0:
             allowed = min(allowed, self.pile.tolerance * speed)  # a bounce is not a distance
         target = self._pulled(target, 1.0)
         found = self._obeyed(target, contacts, b, active, allowed)
@@ -134,7 +134,7 @@ class World(Moved):
             nothing = self.contacts(t, q, memory)
             lam = np.zeros_like(nothing.guess)
             return nothing, _tall(Projection(free, lam, np.nan, 0, Status.nonfinite))
-        reach = 1.1 * dt * _lengths(free) + _SLACK_RADII * self.pile.smallest
+        reach = 1.1 * dt * lengths(free) + _SLACK_RADII * self.pile.smallest
         whole, tangent_at, sweeps = np.zeros(self.N, bool), None, 0
         for _ in range(_ATTEMPTS):
             contacts = self._contacts(t, q, reach, memory, tangent_at, whole)
@@ -143,7 +143,7 @@ class World(Moved):
             contacts = contacts.remembering(moved.multipliers)
             memory = contacts.memory
             sweeps += moved.iterations
-            far, q1 = dt * _lengths(moved.point), self.moved(q, moved.point, dt)
+            far, q1 = dt * lengths(moved.point), self.moved(q, moved.point, dt)
             if moved.status is not Status.ok:
                 break
             if np.any(far > reach) and self._missed(
@@ -212,7 +212,7 @@ class World(Moved):
             guess = replace(contacts, guess=self.dt * contacts.guess)
             y = self._project(-shift, guess, contacts.gap, None, self._length(), relative)
             pushed = contacts.remembering(y.multipliers / self.dt)
-            turns, status, lam, change = turns + 1, y.status, y.multipliers, _lengths(y.point)
+            turns, status, lam, change = turns + 1, y.status, y.multipliers, lengths(y.point)
             if status is Status.ok and (
                 turns >= iterations or 3.0 * np.max(change) > self._room(t)
             ):
@@ -245,9 +245,9 @@ class World(Moved):
         Without ``nearest`` gaps alone count.  1 tolerance where all that is allowed is used, as in
         kernels/numba/projection.py, (4).
         """
-        c, moved, inverse = contacts, _lengths(shift), self._inverse_mass_now()
+        c, moved, inverse = contacts, lengths(shift), self._inverse_mass_now()
         wanted = relative * np.maximum(moved, _ELSEWHERE * np.max(moved))
-        rounding = _ROUNDING * (_largest(W) + self.pile.smallest)
+        rounding = _ROUNDING * (largest(W) + self.pile.smallest)
         own = np.minimum(wanted, (1 + _CURVED) * self._length()) + rounding
         wide = np.append(own, np.zeros(c.bodies - self.N))
         allowed = np.maximum(wide[c.i], wide[c.j])
@@ -257,7 +257,7 @@ class World(Moved):
         R = np.abs(np.minimum(c.gap, (inverse[c.i] + inverse[c.j]) * lam))
         push = np.zeros((c.bodies, 3))
         kernels.projection.push(c.start, c.i, c.j, c.normal, inverse, lam, push)
-        lacks = _lengths(push[: self.N] - shift)
+        lacks = lengths(push[: self.N] - shift)
         for body in (c.i, c.j):  # a body that is squeezed moves with those that squeeze it
             np.maximum.at(wide, body, allowed)
         return self.pile.tolerance * max(
@@ -279,10 +279,10 @@ class World(Moved):
 
         x = guess
         while iterate and value.status is Status.ok:
-            distance = _fastest(value.point - x)
+            distance = fastest(value.point - x)
             if turns > 0:
                 contraction = max(contraction, distance / last) if last > 0.0 else contraction
-            change = distance / max(_fastest(value.point) + _fastest(x), 1e-300)
+            change = distance / max(fastest(value.point) + fastest(x), 1e-300)
             if change <= 0.1 * self.pile.tolerance or distance <= rounding(value):
                 break
             if (contraction >= 1.0 or turns >= 400) and newton:
@@ -433,7 +433,7 @@ class World(Moved):
     def _contacts(self, t, q, reach, memory=None, tangent_at=None, whole=None) -> Contacts:
         """All rows with gap <= reach_i + reach_j, of walls with gap <= reach_i; reach (N,)."""
         x, r = self.bodies(t, q), self.radii(t)
-        rounding = _ROUNDING * (_largest(x) + r)
+        rounding = _ROUNDING * (largest(x) + r)
         reach = np.append(reach, np.zeros(len(x) - self.N))
         reach = np.maximum(reach, rounding)
         whole = np.zeros(self.N, bool) if whole is None else whole
@@ -516,7 +516,7 @@ class World(Moved):
         still = np.zeros((len(x) - self.N, 3))
         reach = np.append(reach, still[:, 0])
         moved = np.concatenate([moved[:, :3], still])
-        wider = np.maximum(reach, _lengths(moved))
+        wider = np.maximum(reach, lengths(moved))
         if not pairs.covers(x, r, wider):
             return True
         spare = 0.5 * self._length() if self.pile.rubs else 0.0
@@ -588,18 +588,3 @@ def _opened(contacts, leaving):
         contacts.i, contacts.j, contacts.normal, contacts.spread(leaving), w
     )
     return w
-
-
-def _lengths(v):
-    """(N,) of the rows of v, spin left out."""
-    return np.sqrt(np.einsum("ij,ij->i", v[:, :3], v[:, :3]))
-
-
-def _largest(x):
-    """(N,) the largest of |x_1|, |x_2|, |x_3|; NumPy's maximum over so short an axis takes long."""
-    return np.maximum(np.maximum(np.abs(x[:, 0]), np.abs(x[:, 1])), np.abs(x[:, 2]))
-
-
-def _fastest(v):
-    """The largest length of the rows of v."""
-    return float(np.max(_lengths(v), initial=0.0))
