@@ -4,7 +4,9 @@
     python benchmarks/before_after.py ../before [--only startup spheres ...] [--rounds 3] [--quick]
 
 Both run by turns, each benchmark in a process of its own (speed.py here, spheres.py of each
-state), and keep their best time.  Ratios are after / before: below one the change saves.
+state), and keep their best time.  Ratios are after / before: below one the change saves.  Each
+state pours its own piles of spheres, and one may be easier than the other by chance; ``piles``
+moves on piles poured by the state before, with both.
 """
 
 import argparse
@@ -18,7 +20,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
 SECTIONS = ("trajectory", "batch", "pendulum", "startup")
-ALL = (*SECTIONS, "spheres")
+ALL = (*SECTIONS, "spheres", "piles")
+PILES = {1_000: 8, 10_000: 3}  # how many of each size
 ROW = re.compile(r"^\s*(\d+)\s+(\S+)\s+(falling|settled)\s+(\S+)\s+(\S+)")
 
 
@@ -61,6 +64,53 @@ def figures(root, chosen, quick):
     return found
 
 
+# Of each pile the mean CPU ms of a step (neighbours are looked for in some) and the sweeps.
+ON = """
+import sys, numpy as np
+sys.path.insert(0, sys.argv[1])
+import spheres
+path, N, seed = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+if len(sys.argv) > 5:
+    x = np.array(spheres.pile(N, 1e-4).position)
+    x += 0.04 * spheres.R * np.random.default_rng(seed).uniform(-1, 1, x.shape)
+    poured = spheres.Stepper(spheres.pile(N, 1e-4, x))
+    poured.run(500)
+    np.savez(path, x=poured.state.q, v=poured.state.v[:, :3])
+else:
+    with np.load(path) as at:
+        settled = spheres.Stepper(spheres.pile(N, 1e-4, at["x"], at["v"]))
+    settled.run(5)
+    cpu, _, sweeps, _ = settled.run(60)
+    print(1e3 * cpu, sweeps)
+"""
+
+
+def piles(before, rounds):
+    """Times of both states on the same settled piles: the best of the rounds, summed."""
+    print(
+        f"\n{'settled, the same piles, CPU ms a step':42} {'before':>9} {'after':>9} {'ratio':>7}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for N, count in PILES.items():
+            told = {}
+            for seed in range(count):
+                path = Path(folder) / f"{N}_{seed}.npz"
+                on = ("-c", ON, before / "benchmarks", path, str(N), str(seed))
+                run(before, *on, "pour")
+                for _ in range(rounds):
+                    for name, root in (("before", before), ("after", HERE)):
+                        there = ("-c", ON, root / "benchmarks", *on[3:])
+                        cpu, sweeps = map(float, run(root, *there).split())
+                        best = told.get((name, seed), (cpu, sweeps))
+                        told[name, seed] = min(best[0], cpu), sweeps
+            (cpu0, sweeps0), (cpu, sweeps) = (
+                [sum(told[name, seed][k] for seed in range(count)) / count for k in (0, 1)]
+                for name in ("before", "after")
+            )
+            what = f"{count} of {N} spheres, sweeps {sweeps0:.1f} and {sweeps:.1f}"
+            print(f"{what:42} {cpu0:9.4g} {cpu:9.4g} {cpu / cpu0:7.2f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("before", type=Path, help="folder with another state of the code")
@@ -68,7 +118,11 @@ def main():
     parser.add_argument("--only", nargs="+", choices=ALL, default=ALL)
     parser.add_argument("--quick", action="store_true", help="fewer steps: a check, not a figure")
     options = parser.parse_args()
+    if "piles" in options.only:
+        piles(options.before.resolve(), options.rounds)
     best = {"before": {}, "after": {}}
+    if options.only == ["piles"]:
+        return
     for turn in range(options.rounds):
         for name, root in (("before", options.before.resolve()), ("after", HERE)):
             for key, value in figures(root, options.only, options.quick).items():

@@ -411,8 +411,9 @@ def test_the_end_is_local():
     projection.push(f["start"], f["i"], f["j"], f["normal"], inverse, lam, u)
     rows, allowed = (f["i"], f["j"], f["normal"], b), np.full(len(b), 2e-4)
     assert projection.residual(*rows, step, u, lam, allowed) > 5.0
-    assert projection.finish(*rows, inverse, step, u.copy(), lam.copy(), allowed, 1) == 1
-    made = projection.finish(*rows, inverse, step, u, lam, allowed, len(b))
+    of = projection.rows_of(f["i"], f["j"], inverse)
+    assert projection.finish(*of, *rows, inverse, step, u.copy(), lam.copy(), allowed, 1) == 1
+    made = projection.finish(*of, *rows, inverse, step, u, lam, allowed, len(b))
     assert 1 <= made < len(b) / 4
     assert projection.residual(*rows, step, u, lam, allowed) <= 1.0
     again = free.copy()

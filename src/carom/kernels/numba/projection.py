@@ -33,11 +33,12 @@ by more than tol_k is closed to within tol_k (complementarity).  What is allowed
 what contacts do in this step to the bodies i and j of the row, c_i = |u_i - free_i|, and by
 itself:
 
-    tol_k = min( most, relative max(c_i, c_j, 1e-6 c_max) ) + rounding                      (4)
+    tol_k = max(a_i, a_j) + eps |b_k|,
+    a_i = min( most, relative max(c_i, 1e-6 c_max) ) + eps |u_i|_1                          (4)
 
-A sphere at rest has c = g h, however small h is, and one that is hit has the jump of its velocity;
-what it slides at does not matter, nor, but for a millionth, what happens elsewhere.  tol_k follows
-u, and holds at the point that is returned.
+with some units eps of rounding.  A sphere at rest has c = g h, however small h is, and one that is
+hit has the jump of its velocity; what it slides at does not matter, nor, but for a millionth, what
+happens elsewhere.  tol_k follows u, and holds at the point that is returned.
 
 Rows come sorted by slabs of space.  Those of slab s touch bodies of s and s + 1 only: even slabs
 are swept together, then odd ones, and then the last, whose rows touch bodies of any.
@@ -200,7 +201,7 @@ def _row_residual(k, i_of, j_of, normal, b, step, u, lam):
 def allow(i_of, j_of, b, free, u, most, relative, allowed):
     """(4), into ``allowed``."""
     bodies, rows = u.shape[0], i_of.shape[0]
-    change, size = np.empty(bodies), np.empty(bodies)
+    square, a = np.empty(bodies), np.empty(bodies)
     pieces = (bodies + _PIECE - 1) // _PIECE
     worst = np.zeros(max(pieces, 1))
     for piece in prange(pieces):
@@ -208,17 +209,19 @@ def allow(i_of, j_of, b, free, u, most, relative, allowed):
         for body in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
             i = np.uint64(body)
             x, y, z = u[i, 0] - free[i, 0], u[i, 1] - free[i, 1], u[i, 2] - free[i, 2]
-            change[i] = np.sqrt(x * x + y * y + z * z)
-            size[i] = np.sqrt(u[i, 0] ** 2 + u[i, 1] ** 2 + u[i, 2] ** 2)
-            most_here = max(most_here, change[i])
+            square[i] = x * x + y * y + z * z
+            a[i] = _ROUNDING * (abs(u[i, 0]) + abs(u[i, 1]) + abs(u[i, 2]))
+            most_here = max(most_here, square[i])
         worst[piece] = most_here
-    least = _ELSEWHERE * largest(worst)
+    least, enough = _ELSEWHERE**2 * largest(worst), (most / relative) ** 2
+    for piece in prange(pieces):
+        for i in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
+            moved = max(square[i], least)  # far enough most often: no root to be taken
+            a[i] += most if moved >= enough else relative * np.sqrt(moved)
     for piece in prange((rows + _PIECE - 1) // _PIECE):
         for row in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
             k = np.uint64(row)
-            i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
-            rounding = _ROUNDING * (size[i] + size[j] + abs(b[k]))
-            allowed[k] = min(most, relative * max(change[i], change[j], least)) + rounding
+            allowed[k] = max(a[np.uint64(i_of[k])], a[np.uint64(j_of[k])]) + _ROUNDING * abs(b[k])
 
 
 @kernel(parallel=True)
@@ -230,11 +233,10 @@ def residual(i_of, j_of, normal, b, step, u, lam, allowed):
     for piece in prange(pieces):
         for k in range(piece * _PIECE, min(rows, (piece + 1) * _PIECE)):
             R = _row_residual(k, i_of, j_of, normal, b, step, u, lam)
-            R = R / allowed[k] if R > 0.0 else R  # 0 / 0 is none
-            if not most[piece] >= R:
-                most[piece] = R
-            if R != R:
-                break
+            if not most[piece] * allowed[k] >= R:
+                most[piece] = R / allowed[k]
+                if not most[piece] < np.inf:
+                    break
     return largest(most)
 
 
@@ -254,7 +256,7 @@ def within(i_of, j_of, normal, b, step, u, lam, allowed):
 
 
 @kernel()
-def _rows_of(i_of, j_of, inverse_mass):
+def rows_of(i_of, j_of, inverse_mass):
     """The rows of each body that can move: rows[start[i] : start[i + 1]]."""
     start = np.zeros(inverse_mass.shape[0] + 1, np.int32)
     for body_of in (i_of, j_of):
@@ -273,13 +275,13 @@ def _rows_of(i_of, j_of, inverse_mass):
 
 
 @kernel(fastmath=_FUSED)
-def finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed, changes):
+def finish(start, rows, i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed, changes):
     """Solve the rows over the tolerance, and those which that brings over it, one by one.
 
-    Returns how many changes were made; it gives up after ``changes``.
+    ``start`` and ``rows`` are those of ``rows_of``.  Returns how many changes were made; it gives
+    up after ``changes``.
     """
     count = i_of.shape[0]
-    start, rows = _rows_of(i_of, j_of, inverse_mass)
     listed, now, following = np.zeros(count, np.bool_), np.empty(count, np.int32), 0
     for k in range(count):
         R = _row_residual(k, i_of, j_of, normal, b, step, u, lam)
@@ -340,16 +342,19 @@ def accelerated_gauss_seidel(
     momentum, last, cold, plain = _MOMENTUM, np.inf, False, False
     few, look = _LOCAL * rows, _PATIENCE
     allow(i_of, j_of, b, free, u, most, relative, allowed)
+    first, of_body = np.empty(0, np.int32), np.empty(0, np.int32)
     fresh = True  # whether u is made of lam anew, so that no rounding of the sweeps is left in (1)
+    held = within(i_of, j_of, normal, b, step, u, lam, allowed)
     while done < iterations:
-        if within(i_of, j_of, normal, b, step, u, lam, allowed):
-            if fresh:
-                break
-            copy(free, u)
-            push(start, i_of, j_of, normal, inverse_mass, lam, u)
-            allow(i_of, j_of, b, free, u, most, relative, allowed)
-            fresh = True
-            continue
+        if held:
+            if not fresh:
+                copy(free, u)
+                push(start, i_of, j_of, normal, inverse_mass, lam, u)
+                allow(i_of, j_of, b, free, u, most, relative, allowed)
+                fresh = True
+            worst = residual(i_of, j_of, normal, b, step, u, lam, allowed)
+            if worst <= _SHARE:
+                return u, worst, done
         fresh = False
         uphill, over = sweep(
             start,
@@ -371,20 +376,38 @@ def accelerated_gauss_seidel(
             break
         if over <= few:
             few *= 0.25
+            if not first.shape[0]:
+                first, of_body = rows_of(i_of, j_of, inverse_mass)
             for _ in range(_TURNS):
-                made = finish(i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed, rows)
+                made = finish(
+                    first,
+                    of_body,
+                    i_of,
+                    j_of,
+                    normal,
+                    b,
+                    inverse_mass,
+                    step,
+                    u,
+                    lam,
+                    allowed,
+                    rows,
+                )
                 done += (made + rows - 1) // rows
                 allow(i_of, j_of, b, free, u, most, relative, allowed)
-                if made >= rows or within(i_of, j_of, normal, b, step, u, lam, allowed):
+                held = within(i_of, j_of, normal, b, step, u, lam, allowed)
+                if made >= rows or held:
                     break
-        elif done % _RENEW == 0 or done in (1, 2, 4):
-            allow(i_of, j_of, b, free, u, most, relative, allowed)
+        else:
+            if done % _RENEW == 0 or done in (1, 2, 4):
+                allow(i_of, j_of, b, free, u, most, relative, allowed)
+            held = within(i_of, j_of, normal, b, step, u, lam, allowed)
         if uphill > 0.0:
             theta, beta = 1.0, 0.0
         else:
             following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * theta * theta))
             theta, beta = following, min((theta - 1.0) / following, 0.0 if plain else momentum)
-        if done >= look:
+        if done >= look and not held:
             look += _PATIENCE
             copy(free, u)
             push(start, i_of, j_of, normal, inverse_mass, lam, u)
@@ -399,8 +422,8 @@ def accelerated_gauss_seidel(
                 plain = plain != (worst > _STALL * last)  # where one way stalls, the other
                 momentum = 0.5 * (1.0 + momentum)
                 last = worst
-    if not fresh:
-        copy(free, u)
-        push(start, i_of, j_of, normal, inverse_mass, lam, u)
-        allow(i_of, j_of, b, free, u, most, relative, allowed)
+            held = within(i_of, j_of, normal, b, step, u, lam, allowed)
+    copy(free, u)
+    push(start, i_of, j_of, normal, inverse_mass, lam, u)
+    allow(i_of, j_of, b, free, u, most, relative, allowed)
     return u, residual(i_of, j_of, normal, b, step, u, lam, allowed), done

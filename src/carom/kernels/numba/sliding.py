@@ -52,9 +52,9 @@ from carom.kernels.numba.projection import (
     _ROUNDING,
     _SHARE,
     _STALL,
-    _rows_of,
     _together,
     largest,
+    rows_of,
 )
 
 _SWEEPS = 3000  # the most
@@ -404,7 +404,7 @@ def finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed, chan
     Returns how many changes were made; it gives up after ``changes``.
     """
     count = i_of.shape[0]
-    start, rows = _rows_of(i_of, j_of, inverse[:, 0])
+    start, rows = rows_of(i_of, j_of, inverse[:, 0])
     listed, now, following = np.zeros(count, np.bool_), np.empty(count, np.int32), 0
     for k in range(count):
         R = _row_residual(k, i_of, j_of, normal, arm, b, law, step, u, lam)
