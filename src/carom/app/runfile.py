@@ -16,6 +16,7 @@ import inspect
 import json
 import math
 import re
+import textwrap
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -335,18 +336,6 @@ def _builder(file, found) -> dict:
     return {"run": _of_pile(pile)}
 
 
-_UNITS = {  # of parameters of models; the others are pure numbers, or as the text above them says
-    "m": "q0 radius position offset distance wall wall_distance spacing height length stop rods",
-    "m/s": "v0 velocity speed",
-    "m/s^2": "g",
-    "kg": "mass masses",
-    "rad": "wall_angle angle angles slenderness",
-    "rad/s": "frequency",
-    "s": "t1",
-}
-_UNIT_OF = {name: unit for unit, names in _UNITS.items() for name in names.split()}
-
-
 def model_text(name: str) -> str:
     """A model: what it is, its parameters with their values, and how a run file begins."""
     names = list(models.catalogue())
@@ -354,14 +343,24 @@ def model_text(name: str) -> str:
         hint = nearest_name(name, names)
         raise RunFileError(f"there is no model {name!r}{hint} There are {', '.join(names)}")
     model = getattr(models, name)
-    signature = inspect.signature(model).parameters
-    width = max(map(len, signature))
+    text, _, said = (inspect.getdoc(model) or name).partition("\n\nParameters\n----------\n")
+    meaning = dict(re.findall(r"^(\w+)\n((?:    .*\n?)+)", said, re.MULTILINE))
+    parameters = inspect.signature(model).parameters
+    values = {key: str(p.default) for key, p in parameters.items()}
+    width, wide = (max(map(len, x)) for x in (values.keys(), values.values()))
+    rows = [
+        (f"  {key:{width}}  {value:{wide}}  ", " ".join(meaning[key].split()))
+        for key, value in values.items()
+    ]
     return "\n".join(
         [
-            inspect.getdoc(model) or name,
+            text,
             "",
             "parameters",
-            *(_parameter_text(key, p.default, width) for key, p in signature.items()),
+            *(
+                textwrap.fill(x, 100, initial_indent=a, subsequent_indent=len(a) * " ")
+                for a, x in rows
+            ),
             "",
             "a run file",
             f'  model = "{name}"',
@@ -369,12 +368,6 @@ def model_text(name: str) -> str:
             "  [parameters]",
         ]
     )
-
-
-def _parameter_text(key, value, width) -> str:
-    shown = "chosen" if value is None else value
-    unit = f" [{_UNIT_OF[key]}]" if key in _UNIT_OF else ""
-    return f"  {key:{width}}  {shown}{unit}"
 
 
 def _wall(file, k, wall):

@@ -19,6 +19,20 @@ def bouncing_ball(*, e=0.5, q0=1.0, v0=0.0, g=9.81, t1=None):
     ``q'' = -g``, gap ``q``. With V the speed of the first impact, at ``t_1``: the n-th impact is at
     ``t_n = t_1 + (2V/g)(e + ... + e^(n-1))``, leaves at ``e^n V``, and the ball is at rest from
     ``t_1 + (2V/g) e/(1-e)``.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    q0
+        Height at the start [m], >= 0.
+    v0
+        Velocity at the start [m/s], upwards.
+    g
+        Gravity [m/s^2], > 0.
+    t1
+        End [s].  None: a quarter beyond the time of rest; for e = 1 ten flights after the first
+        impact, for e = 0 twice the fall.
     """
     system = System(force=Gravity(g), gap=floor, restitution=e)
     ball = bounces(e=e, height=q0, speed=v0, g=g, t1=t1)

@@ -28,6 +28,23 @@ def row_of_balls(*, count=3, e=1.0, spacing=0.0, distance=1.0, speed=1.0, radius
     which is the impact law in the kinetic metric. Touching row: the speeds become
     ``(1+e)/N - e, (1+e)/N, ...``. With spacing and e = 1 the speed passes from ball to ball. With
     spacing and e < 1 collisions are followed one by one; raises ``ModelError`` if they accumulate.
+
+    Parameters
+    ----------
+    count
+        N, the balls in all, >= 2.
+    e
+        Restitution, in [0, 1].
+    spacing
+        Between the balls at rest [m], >= 0.
+    distance
+        Between the first ball and the row [m], > 0.
+    speed
+        Of the first ball [m/s], > 0.
+    radius
+        Of the balls [m].
+    t1
+        End [s].  None: 2 (distance + (N-1) spacing)/speed.
     """
     if count < 2 or spacing < 0 or distance <= 0 or speed <= 0:
         raise ModelError(
@@ -87,6 +104,23 @@ def stack(*, count=5, e=0.0, height=0.0, radius=0.5, mass=1.0, g=9.81, t1=None):
     ``m q_i'' = -m g``, gaps ``q[0] - radius`` and ``q[i+1] - q[i] - 2 radius``. At rest the i-th
     contact from the floor carries ``(N-i+1) m g``. All contacts act at once when the column
     lands, and the law gives every ball ``v+ = -e v-``: the column moves as one bouncing ball.
+
+    Parameters
+    ----------
+    count
+        N, the balls.
+    e
+        Restitution, in [0, 1].
+    height
+        Of the fall [m]; 0: at rest on the floor.
+    radius
+        Of the balls [m].
+    mass
+        m of each ball [kg].
+    g
+        Gravity [m/s^2], > 0.
+    t1
+        End [s].  None: as of `bouncing_ball`; 1 at rest.
     """
     system = System(
         force=Weight(mass * g),

@@ -42,6 +42,27 @@ def elastic_bar(
     The default is a bar without weight thrown at the floor: contact for 2L/c = 2/3 at the pressure
     rho c speed = 300, then it leaves at the speed it came with.  With ``speed=0, g=10`` it is
     dropped, and returns after 16/3 (Doyen, Ern and Piperno 2011).
+
+    Parameters
+    ----------
+    elements
+        How many, >= 1; q has their ends, from the bottom up.
+    lumped
+        True: a diagonal mass matrix.
+    height
+        Of the bottom above the floor at the start [m], >= 0.
+    speed
+        Downwards at the start [m/s], >= 0.
+    g
+        Gravity [m/s^2], >= 0.
+    length
+        L [m].
+    modulus
+        E [N/m^2].
+    density
+        rho [kg/m^3].
+    t1
+        End [s].  None: 1.5, with weight 16/3.
     """
     if elements < 1 or height < 0 or speed < 0 or g < 0 or (speed == 0 and g == 0):
         raise ModelError(

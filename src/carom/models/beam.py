@@ -52,6 +52,27 @@ def cantilever(
     where the force on the stop falls through zero, are roots found to rounding. Impacts that
     accumulate are followed down to a millionth of the fastest one; ``accumulation`` is the first
     of these times, and the error made in q is below 1e-12 of its size.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    modes
+        How many, where there are no elements.
+    elements
+        How many; None: modes.  They need scikit-fem.
+    damping
+        z, of the critical one, in [0, 1).
+    force
+        P at the tip [N].
+    frequency
+        W of the force [rad/s].
+    clearance
+        From the tip to each stop [m].
+    rate
+        r [rad/s].
+    t1
+        End [s].  None: 6.1 periods of the force.
     """
     count = modes if elements is None else elements
     if min(force, frequency, clearance, rate) <= 0 or count < 1 or not 0 <= damping < 1:

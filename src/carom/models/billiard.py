@@ -21,6 +21,20 @@ def disc(*, e=0.5, radius=1.0, position=(1.0, 0.0), velocity=(-1.0, 1.0), t1=Non
     is multiplied by -e: the chord after the k-th impact has ``vn_k = e^k vn_0``, lasts
     ``2R vn_k/(vt^2 + vn_k^2)`` and turns by ``2 atan(vn_k/vt)``. For ``0 < e < 1`` and vt not 0 the
     impacts accumulate and the point then slides at the angular rate ``vt/R``.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    radius
+        R of the disc [m].
+    position
+        (2,) start [m], in the disc.
+    velocity
+        (2,) at the start [m/s], not zero.
+    t1
+        End [s].  None: half as long again as to the accumulation; without one, a radian of sliding
+        (e = 0) or the middle of the tenth chord after an impact (e = 1).
     """
     system = System(force=no_force, gap=Inside(radius), restitution=e)
     chords = _chords(e, radius, position, velocity, t1)
@@ -50,6 +64,19 @@ def disc_polar(*, e=0.5, radius=1.0, position=(1.0, 0.0), velocity=(-1.0, 1.0), 
     ``q = (r, th)``, ``M = diag(1, r^2)``, ``f = (r th'^2, -2 r r' th')``, gap ``R - r``. The
     parameters are those of `disc`, in Cartesian coordinates; th is continuous in time. The path
     must avoid the centre.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    radius
+        R of the disc [m].
+    position
+        (2,) start [m], Cartesian, in the disc.
+    velocity
+        (2,) at the start [m/s], Cartesian, not zero.
+    t1
+        End [s].  None: as of `disc`.
     """
     system = System(force=PolarInertia(1.0), gap=Within(radius), mass=PolarMass(1.0), restitution=e)
     chords = _chords(e, radius, position, velocity, t1)
@@ -178,6 +205,21 @@ def outside_disc(*, e=1.0, radius=1.0, offset=0.5, distance=3.0, speed=1.0, t1=N
     ``q'' = 0``, gap ``|q| - R``, from ``(-distance, b)`` at ``(speed, 0)``, with b the offset,
     ``|b| < R``. The normal velocity is multiplied by -e at the only impact; for e = 1 the direction
     turns by ``2 acos(b/R)``.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    radius
+        R of the disc [m].
+    offset
+        b [m], how far beside the centre it aims.
+    distance
+        Of the start from the centre, along x [m].
+    speed
+        At the start [m/s], > 0.
+    t1
+        End [s].  None: twice the time of the impact, and radius/speed more.
     """
     depth = math.sqrt(max(radius**2 - offset**2, 0.0))
     if abs(offset) >= radius or distance < depth or speed <= 0:
@@ -214,6 +256,19 @@ def wedge(*, count=3, distance=3.0, offset=0.5, speed=1.0, t1=None):
     point comes in parallel to the bisector, from ``distance`` along it and ``offset`` beside it.
     Reflected at each wall, the path unfolds to a straight line, which turns by pi seen from the
     corner and so crosses the m lines at angles ``a, 2a, ..., m a``.
+
+    Parameters
+    ----------
+    count
+        m, the number of impacts, >= 2.
+    distance
+        Of the start from the corner, along the bisector [m].
+    offset
+        Beside the bisector [m], above 0 and below distance tan(pi/(2 m)).
+    speed
+        At the start [m/s], > 0.
+    t1
+        End [s].  None: distance/speed after the last impact.
     """
     a, b = math.pi / count, math.pi / count / 2
     if count < 2 or not 0 < offset < distance * math.tan(b) or speed <= 0:

@@ -25,6 +25,20 @@ def rocking_block(*, e=0.9, slenderness=0.2, rate=2.0, angle=0.1, t1=None):
     has ``e = 1 - (3/2) sin^2 a``). So v_n falls as e^n; a half period from impact to impact is
     ``2 artanh(|v|/(p a))/p`` with v the velocity after the first, and for e < 1 they add up to
     a finite time.
+
+    Parameters
+    ----------
+    e
+        Restitution of the angular velocity, in [0, 1].
+    slenderness
+        a [rad].
+    rate
+        p [rad/s].
+    angle
+        Tilt at the start [rad], above 0 and below the slenderness.
+    t1
+        End [s].  None: a quarter beyond the time of rest; for e = 1 after nine impacts, for e = 0
+        twice the fall.
     """
     a, p = slenderness, rate
     if not (a > 0 and p > 0 and 0 < angle < a):

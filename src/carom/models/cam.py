@@ -34,6 +34,23 @@ def cam_and_follower(
     is negative there, in another flight. For e > 0 bounces follow it; where they accumulate the
     follower is back on the cam. ``accumulation`` is the first of these times, ``impact_times``
     has the impacts above a millionth of the cam's speed.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    amplitude
+        A of the cam [m].
+    frequency
+        w of the cam [rad/s].
+    stiffness
+        k of the spring [N/m].
+    preload
+        F of the spring [N], >= 0.
+    mass
+        m of the follower [kg].
+    t1
+        End [s].  None: 3.1 turns of the cam.
     """
     if min(amplitude, frequency, stiffness, mass) <= 0 or preload < 0:
         raise ModelError(

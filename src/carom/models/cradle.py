@@ -34,6 +34,23 @@ def newtons_cradle(*, count=5, e=1.0, spacing=0.0, raised=1, amplitude=1.0, freq
     the simultaneous law does not pass the speed on, and the pendulums end up swinging together.
     With spacing and e = 1 the impacts come one by one and pass it on. With spacing and e < 1 they
     are followed one by one; raises ``ModelError`` if they accumulate.
+
+    Parameters
+    ----------
+    count
+        The pendulums, >= 2.
+    e
+        Restitution, in [0, 1].
+    spacing
+        Between pendulums that hang [m], >= 0.
+    raised
+        How many are raised, at least one and not all.
+    amplitude
+        How far they are raised [m], > 0.
+    frequency
+        w of each pendulum [rad/s], > 0.
+    t1
+        End [s].  None: 2.1 periods.
     """
     if not (count >= 2 and 1 <= raised < count) or spacing < 0 or min(amplitude, frequency) <= 0:
         raise ModelError(

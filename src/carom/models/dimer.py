@@ -39,6 +39,27 @@ def dimer(
     sideways.  With lift = 1 it goes on so, nearly, for light beads on a rod do not feel each
     other: the drift mode, in which friction in the impacts and that in between cancel over T at a
     mean speed that is a part of mu g T [m/s].
+
+    Parameters
+    ----------
+    mu
+        Friction, >= 0.
+    e
+        Restitution, in [0, 1).
+    acceleration
+        Gam, the largest of the plate, in g.
+    frequency
+        w of the plate [rad/s].
+    radius
+        r of the beads [m].
+    length
+        l, from bead to bead [m].
+    lift
+        How fast the right bead starts: 0 as the plate, 1 as one that bounces once a period.
+    g
+        Gravity [m/s^2].
+    t1
+        End [s].  None: six periods after t0.
     """
     if not (min(acceleration, frequency, radius, length, g) > 0 and mu >= 0 and 0 <= e < 1):
         raise ModelError(

@@ -41,6 +41,23 @@ def granular_gas(*, count=1000, packing=0.05, e=0.95, radius=0.5, speed=1.0, see
         T = T0/(1 + t/tau)^2,    tau = 3/(2 (1-e^2) n s^2 g2 sqrt(pi T0)),
 
     while the gas stays uniform: ``eta <= 0.1, e >= 0.9, t <= 3 tau``, which ``spans`` counts.
+
+    Parameters
+    ----------
+    count
+        The spheres.
+    packing
+        eta, the part of space that they fill, in (0, 0.1].
+    e
+        Restitution, in [0.9, 1).
+    radius
+        Of the spheres [m].
+    speed
+        Of a component of a velocity at the start, root of the mean square [m/s].
+    seed
+        Of the start, a whole number.
+    spans
+        The end, t1, in tau, in (0, 3].
     """
     from carom import spheres
 
@@ -75,6 +92,21 @@ def settling_spheres(*, shape=(8, 8, 10), radius=0.01, spread=0.15, g=9.81, drag
 
     e = 0, no friction, unit masses, radii between ``(1 - spread) radius`` and ``radius`` so that
     no crystal forms; ``drag`` per mass and speed brings them to rest sooner and does no work there.
+
+    Parameters
+    ----------
+    shape
+        (3,) spheres side by side at the start, along x, y and z; the box is as wide.
+    radius
+        The largest [m].
+    spread
+        Of the radii, in [0, 1).
+    g
+        Gravity [m/s^2].
+    drag
+        Of each sphere [kg/s].
+    seed
+        Of the start and the radii, a whole number.
     """
     from carom import spheres
 

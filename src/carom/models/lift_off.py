@@ -15,6 +15,13 @@ def lift_off(*, e=0.0, t1=2 * math.pi):
 
     ``q'' = -cos t``, gap ``q``, at rest at 0: the reaction is ``cos t`` until ``pi/2``, then
     ``q = t - pi/2 + cos t``. The motion does not depend on e.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    t1
+        End [s].
     """
 
     def flow(s, k):  # s = t - pi/2 in flight

@@ -19,6 +19,19 @@ def stopped_oscillator(*, e=0.8, frequency=1.0, damping=0.05, v0=1.0, t1=None):
     frequency and z the damping, ``0 <= z < 1``. With ``w_d = w sqrt(1 - z^2)``, the k-th impact is
     at ``k pi/w_d``, leaves at ``v_k = e exp(-pi z/sqrt(1-z^2)) v_(k-1)``, and s later
     ``x = (v_k/w_d) exp(-z w s) sin(w_d s)``.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    frequency
+        w [rad/s], of the spring without damping.
+    damping
+        z, of the critical one.
+    v0
+        Speed at the start [m/s].
+    t1
+        End [s].  None: the middle of the ninth flight.
     """
     if not (frequency > 0 and 0 <= damping < 1 and v0 > 0):
         raise ModelError(
@@ -64,6 +77,19 @@ def impact_oscillator(*, e=0.8, frequency=2.5, stop=0.0, periods=1, t1=None):
 
     The motion starts at t = 0 on this orbit, in flight. Of two orbits the faster is taken. Raises
     ``ModelError`` where there is none, or where (2) crosses the stop during the flight.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    frequency
+        w [rad/s], of the force; that of the spring is 1.
+    stop
+        Where the stop is [m], from the rest of the spring.
+    periods
+        n, periods of the force from impact to impact.
+    t1
+        End [s].  None: 8.25 n periods of the force.
     """
     w, T = frequency, 2 * math.pi * periods / frequency
     if w <= 0 or w == 1 or abs(math.sin(T / 2)) < 1e-12:
@@ -128,6 +154,15 @@ def resonance(*, e=1.0, v0=1.0, t1=None):
     ``u'' + u = sin 2t``, gap ``u``, from ``u = 0`` at speed ``v0 >= 0``. At the time s after the
     k-th impact, ``u = sin s (v_k + 2/3 - (2/3) cos s)``, and ``v_(k+1) = e (v_k + 4/3)``: the speed
     of impact grows for ever if e = 1, and tends to ``(4/3)/(1-e)`` if e < 1.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    v0
+        Speed at the start [m/s].
+    t1
+        End [s].  None: 10.5 pi.
     """
     if v0 < 0:
         raise ModelError(f"the start is on the stop and needs v0 >= 0, not {v0}")

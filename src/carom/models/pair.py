@@ -27,6 +27,19 @@ def impact_pair(*, e=0.5, amplitude=1.0, frequency=1.0, clearance=4.0, t1=None):
     the determinant e^2 and the trace ``2e - (pi/2) (1-e^2) tan h``, below ``1 + e^2`` for the
     larger h only. The motion starts at t = 0 on this orbit, in flight. Raises ``ModelError``
     where there is none, or where the flight crosses a wall. (Bapat, Popplewell and McLachlan 1983.)
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    amplitude
+        A of the casing [m], > 0.
+    frequency
+        w of the casing [rad/s], > 0.
+    clearance
+        c, from wall to wall [m], > 0.
+    t1
+        End [s].  None: 8.25 periods.
     """
     A, w = amplitude, frequency
     if min(A, w, clearance) <= 0:

@@ -29,6 +29,23 @@ def double_pendulum(
     from rest at ``angles``; the wall is to the left of the pivot. There is no closed form:
     ``exact`` is a reference computed by SciPy (carom.models.references), to about 1e-12 in q over
     the default horizon, stored for the default parameters and computed on demand for others.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    angles
+        (2,) of the rods at the start [rad], off the wall.
+    wall
+        Distance of the wall from the pivot [m], > 0.
+    masses
+        (2,) m1, m2 of the bobs [kg].
+    rods
+        (2,) lengths l1, l2 [m].
+    g
+        Gravity [m/s^2].
+    t1
+        End [s].
     """
     arm = _arm(masses, rods, g, wall)
     if min(asdict(arm).values()) <= 0:

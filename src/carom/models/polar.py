@@ -28,6 +28,23 @@ def line_polar(
     ``r cos(th - a) - d`` with a the angle of the wall's normal and ``d > 0`` its distance from the
     origin. ``position`` and ``velocity`` are Cartesian. In Cartesian coordinates the particle moves
     straight and ``n . v`` becomes ``-e n . v`` at the wall, ``n = (cos a, sin a)``.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    mass
+        m [kg].
+    wall_angle
+        a [rad].
+    wall_distance
+        d [m], > 0.
+    position
+        (2,) start [m], not behind the wall.
+    velocity
+        (2,) at the start [m/s].
+    t1
+        End [s].  None: twice the time of the impact, 1 without one.
     """
     x, u = np.array(position, dtype=float), np.array(velocity, dtype=float)
     n = np.array([math.cos(wall_angle), math.sin(wall_angle)])

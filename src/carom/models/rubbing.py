@@ -17,6 +17,21 @@ def block_on_slope(*, mu=0.3, slope=0.5, speed=-2.0, g=9.81, e=0.0, t1=2.0):
 
     q = (x, y) [m], x downhill and y off the slope, which rises by the angle ``slope`` [rad] >= 0;
     gap ``y``, slip ``x'``.  While it slides, ``x'' = g (sin th - s mu cos th)``, s the sign of x'.
+
+    Parameters
+    ----------
+    mu
+        Friction, >= 0.
+    slope
+        th [rad], in [0, pi/2).
+    speed
+        Along x at the start [m/s]; < 0: uphill.
+    g
+        Gravity [m/s^2].
+    e
+        Restitution, in [0, 1]; nothing strikes here.
+    t1
+        End [s].
     """
     if not (0 <= slope < math.pi / 2 and mu >= 0 and g > 0):
         raise ModelError(f"needs 0 <= slope < pi/2, mu >= 0 and g > 0, not {slope}, {mu}, {g}")
@@ -65,6 +80,23 @@ def dry_oscillator(*, mu=0.01, frequency=1.0, x0=1.0, stop=None, g=9.81, e=0.8, 
     ``x'' + w^2 x = -mu g sign x'``, q = (x, y) [m], from rest at ``x0 > 0``.  Turning points are
     ``(-1)^k (x0 - 2 k mu g/w^2)``, until ``|x_k| <= mu g/w^2``.  With a ``stop < 0`` the mass also
     strikes a smooth wall at x = stop, with restitution e.
+
+    Parameters
+    ----------
+    mu
+        Friction of the floor, >= 0.
+    frequency
+        w of the spring [rad/s].
+    x0
+        Start [m], > 0.
+    stop
+        Where the wall is [m], < 0.  None: no wall.
+    g
+        Gravity [m/s^2].
+    e
+        Restitution of the wall, in [0, 1].
+    t1
+        End [s].  None: 6.1 periods of the spring.
     """
     w, c = frequency, mu * g / frequency**2
     if not (w > 0 and mu >= 0 and x0 > 0 and (stop is None or stop < 0)):
@@ -134,6 +166,21 @@ def stick_slip(*, mu=0.3, frequency=2.0, belt=0.5, g=9.81, e=0.0, t1=9.0):
     ``x'' + w^2 x`` = friction, q = (x, y) [m], slip ``x' - belt``, from x = 0 with the speed
     ``belt > 0`` [m/s].  It is carried along until ``w^2 x = mu g``, and then swings about there
     with the speed ``belt cos(w s)``, which just reaches the belt's once in each period.
+
+    Parameters
+    ----------
+    mu
+        Friction, > 0.
+    frequency
+        w of the spring [rad/s].
+    belt
+        Speed of the belt [m/s].
+    g
+        Gravity [m/s^2].
+    e
+        Restitution, in [0, 1]; nothing strikes here.
+    t1
+        End [s].
     """
     if not (mu > 0 and frequency > 0 and belt > 0 and g > 0):
         raise ModelError(f"needs mu, frequency and belt > 0, not {mu}, {frequency}, {belt}")
@@ -169,6 +216,28 @@ def skidding_ball(
     is I / (m r^2).  An impact gives ``J_n = (1+e) |v_n|`` and ``J_t = min(mu J_n, |s| k/(1+k))``
     against the slip s, with k the inertia, and skidding ``mu g``; it ends at the speed
     ``(v0 + k r w0)/(1+k)`` whatever e and mu > 0.
+
+    Parameters
+    ----------
+    mu
+        Friction, > 0.
+    e
+        Restitution, in [0, 1].
+    height
+        Of the lowest point at the start [m], >= 0.
+    speed
+        v0 along x at the start [m/s].
+    spin
+        w0 at the start [rad/s]; it rolls where it is speed/radius.
+    radius
+        r of the ball [m].
+    inertia
+        k = I / (m r^2): 0.4 of a solid ball, 0.5 of a disc.
+    g
+        Gravity [m/s^2].
+    t1
+        End [s].  None: half as long again as until it only rolls; for e = 1 before the ninth
+        bounce.
     """
     r, k = radius, inertia
     if not (mu > 0 and height >= 0 and r > 0 and k > 0 and g > 0):
@@ -250,6 +319,23 @@ def painleve_rod(*, mu=0.5, angle=1.2, slip=-4.0, half=0.5, g=9.81, e=0.0, t1=0.
 
     For mu > 4/3 and s < 0 the factor of N can be negative: then there is no such N, or more than
     one.  The motion is known here while N > 0, the factor is positive and the end slides.
+
+    Parameters
+    ----------
+    mu
+        Friction, >= 0.
+    angle
+        th at the start [rad], from the floor, in (0, pi).
+    slip
+        Velocity of the lower end at the start [m/s], not 0.
+    half
+        l [m].
+    g
+        Gravity [m/s^2].
+    e
+        Restitution, in [0, 1]; nothing strikes here.
+    t1
+        End [s]; the end must slide until then.
     """
     system = System(
         mass=[1.0, 1.0, half**2 / 3],

@@ -24,6 +24,21 @@ def vibrating_table(*, e=0.5, acceleration=1.2, frequency=10.0, periods=1, g=9.8
 
     ``e = 0``, ``Gam > 1``: at rest on the table until ``sin(w t) = 1/Gam``, where the table falls
     faster than g, then in flight; t1 must come before the landing.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    acceleration
+        Gam, the largest of the table, in g.
+    frequency
+        w of the table [rad/s].
+    periods
+        n, periods of the table from impact to impact, for e > 0.
+    g
+        Gravity [m/s^2].
+    t1
+        End [s].  None: 8.25 n periods; for e = 0 nine tenths of the flight.
     """
     if min(acceleration, frequency, g) <= 0:
         raise ModelError(

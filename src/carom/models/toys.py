@@ -21,6 +21,17 @@ def woodpecker(*, mu=0.3, e=0.5, g=9.81, t1=0.3):
     inelastic, all with friction ``mu``.  Masses, lengths and the start are those of Glocker
     (thesis, TU Muenchen 1995, p. 162), the angle of the sleeve that at which it touches: near to
     its limit cycle, on which a state comes back after 0.146 s, 19.4 mm further down.
+
+    Parameters
+    ----------
+    mu
+        Friction of the three contacts, >= 0.
+    e
+        Restitution of the beak, in [0, 1].
+    g
+        Gravity [m/s^2].
+    t1
+        End [s].
     """
     if not (mu >= 0 and 0 <= e <= 1 and g > 0):
         raise ModelError(f"needs mu >= 0, 0 <= e <= 1 and g > 0, not {mu}, {e}, {g}")
@@ -59,6 +70,23 @@ def brake_squeal(*, mu=0.4, coupling=0.3, stiffness=1.2, pad=1.0, load=1.0, belt
         mu s > c + (k - 1)^2 / (4 c)                                                           (2)
 
     From near its rest, until it sticks and slips.
+
+    Parameters
+    ----------
+    mu
+        Friction of the belt, >= 0.
+    coupling
+        c [N/m], > 0.
+    stiffness
+        k [N/m], above s.
+    pad
+        s [N/m], > 0.
+    load
+        On the pad [N], > 0.
+    belt
+        Speed of the belt [m/s], > 0.
+    t1
+        End [s].
     """
     c, k, s = coupling, stiffness, pad
     if not (mu >= 0 and c > 0 and k > s > 0 and k > c**2 and load > 0 and belt > 0):

@@ -30,6 +30,15 @@ def nonunique(*, e=0.5, bouncing=False, t1=1.25):
     floor at every a_n at the speed V_n: the bump takes V_(n+1) to -V_n/e and brings the point back
     at a_n. Its bounces accumulate at t = 0, forwards in time. f is zero from t = 1 on. (Examples
     of this kind: Bressan 1960, Schatzman 1978, Ballard 2000.)
+
+    Parameters
+    ----------
+    e
+        Restitution, in (0, 1].
+    bouncing
+        True: ``exact`` is the motion that bounces.
+    t1
+        End [s].
     """
     system = System(force=BumpForce(e), gap=floor, restitution=e)
     if e <= 0:

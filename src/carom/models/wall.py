@@ -15,6 +15,17 @@ def wall(*, e=0.8, q0=1.0, speed=1.0, t1=None):
     ``q'' = 0``, gap ``q``, from ``q0`` at the velocity ``-speed``. The impact is at ``q0/speed``;
     from then on ``q = e (speed t - q0)``, whose derivatives are -e in q0, e t in the speed and
     ``speed t - q0`` in e.
+
+    Parameters
+    ----------
+    e
+        Restitution, in [0, 1].
+    q0
+        Distance from the wall at the start [m], > 0.
+    speed
+        Towards the wall [m/s], > 0.
+    t1
+        End [s].  None: 2.5 q0/speed.
     """
     if q0 <= 0 or speed <= 0:
         raise ModelError(f"needs q0 > 0 and speed > 0, not {q0} and {speed}")
