@@ -283,6 +283,13 @@ def of_step(sol, record: int = -1) -> Problem:
 
     as the scheme of the run (Moreau, Maury) poses it; of several it poses in a step, the first.
     ``problem.save(path)`` writes it.
+
+    Parameters
+    ----------
+    sol
+        A solution with friction, of Moreau or Maury.
+    record
+        The index of the record, -1 for the last.
     """
     world, t, q, v = sol.starting(record)
     heard = _Listener(world)
@@ -325,7 +332,13 @@ class _Listener:
 
 
 def load(path) -> Problem:
-    """Read an FCLIB file, local (W, q, mu) or global (M, H, f, w, mu)."""
+    """Read an FCLIB file, local (W, q, mu) or global (M, H, f, w, mu).
+
+    Parameters
+    ----------
+    path
+        The file, HDF5 as FCLIB lays it out.
+    """
     import h5py
 
     path = Path(path)

@@ -1,4 +1,4 @@
-"""Every public name has an example, and each prints what it says."""
+"""Every public name has an example, which prints what it says, and says what it takes."""
 
 import contextlib
 import doctest
@@ -41,6 +41,52 @@ EXAMPLES = written()
 def test_every_public_name_has_an_example():
     own = {name for name, x in public().items() if ">>>" in (inspect.getdoc(x) or "")}
     assert set(public()) - own == set(EXAMPLES)
+
+
+def text_of(x) -> str:
+    init = x.__init__.__doc__ if inspect.isclass(x) else None
+    return f"{inspect.getdoc(x) or ''}\n\n{init or ''}"
+
+
+def listed(x) -> set[str]:
+    """The parameters that have an entry under Parameters."""
+    found = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n|\Z)", text_of(x), re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^\S.*$", found[1], re.MULTILINE) if found else []
+    return set(re.findall(r"\w+", " ".join(heads)))
+
+
+def commented(x) -> set[str]:
+    """The fields of a class with a comment: the reference shows it."""
+    own = [c for c in inspect.getmro(x) if c.__module__.startswith("carom")]
+    fields = [re.findall(r"^    (\w+): .*  # \S", inspect.getsource(c), re.MULTILINE) for c in own]
+    return {name for found in fields for name in found}
+
+
+def unsaid(x) -> set[str]:
+    """Parameters that neither Parameters, nor a field's comment, nor ``code`` speaks of."""
+    try:
+        takes = set(inspect.signature(x).parameters)
+    except (TypeError, ValueError):  # a table, or an exception as Python has it
+        return set()
+    quoted = re.findall(r"``(.+?)``", text_of(x), re.DOTALL)
+    fields = commented(x) if inspect.isclass(x) else set()
+    return takes - listed(x) - fields - set(re.findall(r"\w+", " ".join(quoted)))
+
+
+NAMES = public()
+
+
+def test_every_public_name_says_what_it_takes():
+    assert {name: unsaid(x) for name, x in NAMES.items() if unsaid(x)} == {}
+    made = {name: x for name, x in NAMES.items() if callable(x)}
+    empty = [n for n, x in made.items() if not x.__doc__ or x.__doc__.startswith(f"{x.__name__}(")]
+    assert empty == []
+
+
+def test_every_model_lists_its_parameters():
+    for name in carom.models.catalogue():
+        model = getattr(carom.models, name)
+        assert listed(model) == set(inspect.signature(model).parameters), name
 
 
 @pytest.mark.slow

@@ -36,17 +36,16 @@ class Method:
 
     ``advance(problem, size) -> Motion`` moves a `carom.models.Problem` from t0 to t1.  ``size`` is
     one of ``sizes``, from coarse to fine: a number of steps over [t0, t1], or a tolerance.
+    ``certify(problem, size)`` says whether a certificate finds it a solution, outside the clock.
     """
 
-    name: str
-    advance: Callable[[Problem, float], Motion]
-    sizes: tuple[float, ...]
+    name: str  # in tables
+    advance: Callable[[Problem, float], Motion]  # see above
+    sizes: tuple[float, ...]  # from coarse to fine
     size: str = "steps"  # what a size is: steps, rtol, lam
     order: float | None = None  # declared order of sup q in 1 / steps, or in the tolerance
     evaluations: float | None = None  # of the force in a step taken inside; None: not known
-    certify: Callable[[Problem, float], bool | None] | None = (
-        None  # a certificate, outside the clock
-    )
+    certify: Callable[[Problem, float], bool | None] | None = None
 
 
 # Prime numbers of steps: impacts must not fall on the steps.

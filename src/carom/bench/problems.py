@@ -71,7 +71,7 @@ KINDS = {
 
 
 def kind_of(problem: Problem) -> str:
-    """One of KINDS, read off the problem."""
+    """One of KINDS, read off the ``problem``, a `carom.models.Problem`."""
     if problem.system.friction is not None:
         return "rubbing"
     if problem.frequency is not None:

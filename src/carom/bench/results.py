@@ -14,7 +14,10 @@ from carom.errors import CaromError
 
 
 class Results:
-    """Rows of the benchmark, each a dict; `docs/benchmark.md` says what the entries are."""
+    """``rows`` of the benchmark, each a dict; `docs/benchmark.md` says what the entries are.
+
+    Those that are added are written to the file ``path`` too, if there is one.
+    """
 
     def __init__(self, rows: list[dict], path: str | os.PathLike | None = None):
         self.rows, self.path = rows, path
@@ -167,7 +170,7 @@ class Results:
 
 
 def load(path: str | os.PathLike) -> Results:
-    """Results from a file; a last line that was cut off is dropped."""
+    """Results from the file ``path``; a last line that was cut off is dropped."""
     rows = []
     with open(path) as file:
         for line in file:

@@ -39,7 +39,8 @@ def run(
 
     ``problems``: titles of PROBLEMS, or a dict of functions that build a Problem; ``methods``:
     names of METHODS, or `Method` objects.  With ``quick`` a few of each.  With ``path`` every
-    result is written there at once, and what the file already holds is not run again.
+    result is written there at once, and what the file already holds is not run again.  With
+    ``progress`` each is printed.
     """
     chosen = _problems(problems, quick)
     entering = _methods(methods, quick)

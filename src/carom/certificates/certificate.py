@@ -43,11 +43,11 @@ class Certificate(Shown):
     ``dt`` is the step that would tell, where this one does not (NaN: not known, or not needed).
     """
 
-    title: str
-    clauses: tuple[Clause, ...]
-    error: float = float("nan")
-    relative: float = float("nan")
-    dt: float = float("nan")
+    title: str  # what was certified
+    clauses: tuple[Clause, ...]  # the lines of the table
+    error: float = float("nan")  # of q, in its own units
+    relative: float = float("nan")  # of the motion, in its size
+    dt: float = float("nan")  # the step that would tell [s]
     coarse: bool = False  # what is allowed, or estimated, is not small beside the motion
 
     @property

@@ -185,10 +185,30 @@ def certify_arrays(
 ) -> Certificate:
     """Check a motion given by its records, dense enough to show every impact.
 
-    ``t`` (n,) does not decrease; ``q`` is (n, d); ``v`` (n, d), right limits; ``impulse`` (n, p),
-    received since the record before, or None for none at all.  Two records at one time are the two
-    sides of a jump.  ``friction`` is (n, p) or (n, p, 2) and ``joint_impulse`` (n, k), likewise.
-    With a ``resolution`` the walls yield.  The rest is as in ``certify``.
+    Two records at one time are the two sides of a jump.  Clauses and answer are those of
+    ``certify``.
+
+    Parameters
+    ----------
+    system
+        The System that moved.
+    t
+        (n,) [s], never less than before.
+    q, v
+        (n, d) positions and velocities, right limits.
+    impulse
+        (n, p) received since the record before.  None: none at all.
+    friction
+        (n, p), in space (n, p, 2), likewise along the slip.  None: none at all.
+    joint_impulse
+        (n, k), likewise.  None: none at all.
+    q0, v0
+        (d,) data from which the first record must follow.  None: not checked.
+    resolution
+        The time that a contact with a yielding wall lasts [s].  None: walls are rigid.
+    tolerance
+        Relative size of errors that have nothing to do with the step: rounding, or the tolerance of
+        an integrator.
     """
     _check_law(system)
     if np.size(t) < 2:

@@ -18,15 +18,15 @@ class Scene(Shown):
     ``expected(sol)`` gives pairs (measured, known) by name, for a solution of the scene.
     """
 
-    name: str
+    name: str  # of the model
     system: Any  # carom.Spheres, which carries its own state
-    t1: float
-    dt: float  # a step that resolves the collisions
+    t1: float  # end [s]
+    dt: float  # a step that resolves the collisions [s]
     expected: Callable[[Any], dict[str, tuple[np.ndarray, np.ndarray]]]
-    source: str
+    source: str  # where it comes from, in one line
     q0: None = None  # as `Problem` has them, so that one call of solve serves both
-    v0: None = None
-    t0: float = 0.0
+    v0: None = None  # likewise
+    t0: float = 0.0  # start [s]
 
     def __str__(self) -> str:
         return f"{self.name}, {self.system}, to t = {self.t1:.6g} in steps of {self.dt:.3g}"

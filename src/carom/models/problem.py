@@ -45,12 +45,12 @@ class Problem(Shown):
     where v is the right limit; it raises ``TimeError`` for a time outside.
     """
 
-    name: str
-    system: System
-    q0: np.ndarray  # (d,)
-    v0: np.ndarray  # (d,)
-    t0: float
-    t1: float
+    name: str  # of the model
+    system: System  # that moves
+    q0: np.ndarray  # (d,) position at t0
+    v0: np.ndarray  # (d,) velocity at t0
+    t0: float  # start [s]
+    t1: float  # end [s]
     exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
     source: str  # where the exact motion comes from, in one line
     accumulation: float | None = None  # where infinitely many impacts accumulate, even past t1

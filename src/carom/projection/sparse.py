@@ -34,8 +34,8 @@ def sparse_metric(mass) -> Metric:
 class Sparse(eqx.Module):
     """A constant sparse matrix for use in a force: ``carom.Sparse(K) @ q`` works under jit.
 
-    Made from a scipy.sparse matrix.  Every row keeps as many entries as the fullest one, so that a
-    product is a sum of gathers.
+    Made from ``matrix``, of scipy.sparse.  Every row keeps as many entries as the fullest one, so
+    that a product is a sum of gathers.
 
     Examples
     --------

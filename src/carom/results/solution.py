@@ -296,7 +296,7 @@ class Motion(Shown):
 class Solution(Motion, eqx.Module):
     """A motion, sampled at the recorded times.  Under vmap every array has a leading axis."""
 
-    t: Any  # (n,)
+    t: Any  # (n,) [s]
     q: Any  # (n, d) position
     v: Any  # (n, d) velocity, right limit
     gap: Any  # (n, p) negative means overlap
@@ -306,11 +306,11 @@ class Solution(Motion, eqx.Module):
     velocity_before: Any  # (n, p) relative normal velocity before the reaction of the step ending
     velocity_after: Any  # at t, and after it; None unless every step was recorded
     events: Any  # (n, k, 5) impacts located inside the step, padded with -1; None without them
-    stats: Stats
-    status: Status
-    dt: Any  # () the step that was used
-    end: Any  # End, or None where it is not known
-    origin: Origin = eqx.field(static=True)
+    stats: Stats  # of the work done: steps, iterations, residual, ...
+    status: Status  # carom.Status.ok, or what went wrong
+    dt: Any  # () the step that was used [s]
+    end: Any  # where the run stopped, for ``start=``; None where it is not known
+    origin: Origin = eqx.field(static=True)  # the scheme and the system
 
     def __getitem__(self, member) -> "Solution":
         """One member of a batch."""
@@ -337,8 +337,14 @@ def load(path: str | os.PathLike, *, pile: None = None) -> "Solution | SpheresSo
 def load(path: str | os.PathLike, *, pile: "Spheres | None" = None) -> Any:
     """A solution saved by ``sol.save``; its ``system`` is None, for functions are not saved.
 
-    A recording made as a run went too, whole or as far as it got; ``pile`` is needed where Spheres
-    have functions (walls or radii that move, a force).
+    A recording made as a run went too, whole or as far as it got.
+
+    Parameters
+    ----------
+    path
+        The file: ``.nc`` of a System, ``.vtkhdf`` of Spheres.
+    pile
+        Spheres, where they have functions (walls or radii that move, a force): these are not saved.
 
     Examples
     --------

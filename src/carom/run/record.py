@@ -29,6 +29,23 @@ class Record(Shown):
     ``resume=True`` a run that was stopped in any way goes on from where its file stands.  A file
     that is there is written over with ``overwrite=True`` only.
 
+    Parameters
+    ----------
+    path
+        A file: ``.nc`` of a System, ``.vtkhdf`` of Spheres.  None: memory alone.
+    every
+        Steps from record to record.
+    times
+        (n,) [s], increasing, within the run.
+    impacts
+        True: the table of impacts is kept.  None: where every step is.
+    final
+        True: the last state alone.
+    resume
+        True: go on with the file.
+    overwrite
+        True: write over the file.
+
     Examples
     --------
     >>> import carom

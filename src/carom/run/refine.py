@@ -44,9 +44,8 @@ def refine(
         order       = median over pairs of levels of the slope of log d_k against log dt_k      (2)
         estimate(t) = 2 max over the last three k of  d_k(t) dt / (dt_{k-1} - dt_k)             (3)
 
-    with dt that of the finest run.  ``times`` are the times at which q is compared (None: the ends
-    of 32 equal intervals).  It stops as soon as the estimate is below ``error`` at all of them, or
-    after ``levels`` runs; at least three are made.
+    with dt that of the finest run.  It stops as soon as the estimate is below ``error`` at all
+    ``times``, or after ``levels`` runs; at least three are made.
 
     (3) is Richardson's estimate for order 1, that of the time-stepping schemes through impacts,
     made safer; in smooth motion it is too large.  The error of such a scheme is c dt, with c
@@ -56,6 +55,25 @@ def refine(
     in 98 cases of 100, and at most twice it.  It means nothing where the solution is not unique or
     does not depend continuously on its data (several impacts at once, chaos over a long time);
     as a rule ``converges`` is then False.
+
+    Parameters
+    ----------
+    system
+        A System, or Spheres.
+    scheme
+        How to step.
+    q0, v0
+        (d,) position and velocity at t0, of a System.
+    t0, t1
+        Start and end [s].
+    dt
+        About the step of the first run [s].
+    times
+        (n,) at which q is compared [s].  None: the ends of 32 equal intervals.
+    error
+        The estimate that is enough, in the units of q.  None: all levels are run.
+    levels
+        The most runs, 3 or more.
 
     Examples
     --------

@@ -108,12 +108,12 @@ class EventDriven(Scheme):
     has the first ``events_per_step`` of each step of dt; ``stats.unlisted`` counts the others.
     """
 
-    rtol: Array = eqx.field(default=1e-11, converter=number)
+    rtol: Array = eqx.field(default=1e-11, converter=number)  # of a step, relative
     atol: Array = eqx.field(default=None, converter=number)  # None: (7)
     events_per_step: int = 16  # room in ``sol.events``
     stiff: bool = False  # a linearly implicit method
-    max_step: Array | None = eqx.field(default=None, converter=number)
-    jumps: Array | None = eqx.field(default=None, converter=number)
+    max_step: Array | None = eqx.field(default=None, converter=number)  # [s]; None: T/50
+    jumps: Array | None = eqx.field(default=None, converter=number)  # (k,) times [s]
     needs: ClassVar[type] = Equations
     one_restitution: ClassVar[bool] = False
     rigid: ClassVar[bool] = True

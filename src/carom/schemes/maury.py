@@ -41,7 +41,7 @@ class Maury(Scheme):
 
     points: int | str = 2  # of Gauss, for the mean (1), or "adaptive"
     tolerance: float = 1e-9  # of the mean (1) where it is adaptive, of the largest |f| in a step
-    mean: Callable | None = eqx.field(default=None, static=True)
+    mean: Callable | None = eqx.field(default=None, static=True)  # one's own (1); None: Gauss
 
     one_restitution: ClassVar[bool] = False
     rigid: ClassVar[bool] = True

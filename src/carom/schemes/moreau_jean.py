@@ -40,7 +40,7 @@ class MoreauJean(Scheme):
     resolve.
     """
 
-    theta: Array = eqx.field(default=0.5, converter=number)
+    theta: Array = eqx.field(default=0.5, converter=number)  # in [1/2, 1]
     needs: ClassVar[type] = Equations
     one_restitution: ClassVar[bool] = False
     rigid: ClassVar[bool] = True

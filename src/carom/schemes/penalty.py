@@ -75,9 +75,9 @@ class Penalty(Scheme):
     ``stats.penetration`` is the largest overlap, ``stats.iterations`` the number of steps.
     """
 
-    lam: Array | None = eqx.field(default=None, converter=number)
-    duration: Array | None = eqx.field(default=None, converter=number)
-    rtol: Array = eqx.field(default=1e-8, converter=number)
+    lam: Array | None = eqx.field(default=None, converter=number)  # [s^2], or
+    duration: Array | None = eqx.field(default=None, converter=number)  # of a contact [s]
+    rtol: Array = eqx.field(default=1e-8, converter=number)  # of a step, relative
     atol: Array | None = eqx.field(default=None, converter=number)  # None: (6)
     substeps: int | None = None  # equal steps in each dt; None: steps of its own
     span: Array | None = eqx.field(default_factory=lambda: None, init=False, repr=False)  # T of (6)

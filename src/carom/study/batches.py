@@ -50,31 +50,42 @@ def sweep(
 ):
     """Run ``build(**parameters)`` for all combinations of parameters; an xarray Dataset.
 
+    A member that fails keeps its last state and has its status in ``ds.status``, 0 where it is ok.
+    A chunk that fails as a whole, however often it is tried, has the status -1; a resumed sweep
+    tries it again.
+
     Parameters
     ----------
     build
         A function of parameters, by name, that makes a System.
     parameters
-        Name to values (n,).  The axes of the Dataset are these names, and every combination is run;
-        with ``samples=True`` the i-th values belong together and the axis is ``sample``.
+        Name to values (n,).  The axes of the Dataset are these names, and every combination is run.
     q0, v0, dt
-        A value, or a function of those of the parameters that it names: ``dt=lambda w: 0.01 / w``,
-        ``q0=lambda x: jnp.stack([x])``.
+        (d,), (d,) and the step [s]; or a function of those of the parameters that it names:
+        ``dt=lambda w: 0.01 / w``, ``q0=lambda x: jnp.stack([x])``.
+    scheme
+        How to step.
+    t0
+        Start of every run [s].
     settle, steps, every
-        Steps before anything is kept, steps after, and steps between two records (all of them).
+        Steps before anything is kept, steps after, and steps between two records
+        (None: all of them, for one record at the end).
     keep
         ``study.Final()`` (the default), ``Strobe(n)``, ``Impacts()``, ``Extremes()``,
-        ``Reduce(...)``, or several of them.
+        ``Reduce(...)``, or a tuple of several.
+    samples
+        True: the i-th values of all parameters belong together, and the axis is ``sample``.
     path
         A Zarr store, written chunk by chunk.  A sweep that finds one goes on where it stopped.
     chunk
         Members in one compiled batch, sized to memory if it is not given.
     client
         A Dask client: the chunks are run on its workers, and again elsewhere when one is lost.
-
-    A member that fails keeps its last state and has its status in ``ds.status``, 0 where it is ok.
-    A chunk that fails as a whole ``retries`` times has the status -1; a resumed sweep tries it
-    again.
+        None: here.
+    retries
+        How often a chunk that fails as a whole is tried again.
+    progress
+        True for a bar.
     """
     axes, values = _grid(parameters, samples)
     every = steps if every is None else every
@@ -97,7 +108,13 @@ def sweep(
 
 
 def open_sweep(path: str | os.PathLike):
-    """The Dataset of a sweep on disk, finished or not: NaN, and status -2, where it is not."""
+    """The Dataset of a sweep on disk, finished or not: NaN, and status -2, where it is not.
+
+    Parameters
+    ----------
+    path
+        The Zarr store that ``sweep(..., path=...)`` wrote.
+    """
     import xarray
 
     path = os.fspath(path)

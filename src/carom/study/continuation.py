@@ -21,15 +21,15 @@ class Bifurcation:
     """A point of a branch where something changes."""
 
     kind: str  # one of KINDS
-    parameter: float
-    orbit: Orbit
+    parameter: float  # where it is
+    orbit: Orbit  # there
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Branch(Shown):
     """Orbits along a parameter, in the order in which they were found."""
 
-    orbits: list[Orbit]
+    orbits: list[Orbit]  # each with its ``parameter``
     bifurcations: list[Bifurcation]  # in the same order
     ended: str  # why it goes no further
 
@@ -106,9 +106,7 @@ def follow(
 
     Pseudo-arclength: with u = (z, p), z the unknowns of ``study.orbit``, a step ds leads along the
     unit tangent to u' = u + ds tangent, and Newton's method back to the branch on the plane through
-    u' across the tangent.  Where the branch turns round, p goes back with it.  ``build(p)`` makes
-    the System of a parameter and ``period(p)`` the period of its orbit, that of ``orbit`` if it is
-    not given.  ``step`` is the first step, as a part of the way from ``start`` to ``to``.
+    u' across the tangent.  Where the branch turns round, p goes back with it.
 
     Labelled, and located to rounding along the branch:
 
@@ -117,6 +115,25 @@ def follow(
         grazing           an impact loses its speed, or a gap in flight comes down to zero
 
     The kinds in ``stop`` end the branch; beyond a grazing the number of impacts is another.
+
+    Parameters
+    ----------
+    build
+        A function of the parameter that makes a System without friction or joints.
+    orbit
+        An Orbit of ``build(start)``, of ``study.orbit``.
+    start, to
+        Values of the parameter.
+    period
+        Of the orbit [s], or a function of the parameter.  None: that of ``orbit``.
+    step
+        The first, as a part of the way from ``start`` to ``to``.
+    points
+        The most orbits.
+    stop
+        Kinds that end the branch: "period doubling", "fold", "grazing".
+    tol
+        Of Newton's method, as in ``study.orbit``.
     """
     unknown = set(stop) - set(KINDS)
     if unknown:

@@ -37,6 +37,25 @@ def poincare(
 
     The states at whole periods of the forcing after ``settle`` of them; or, with ``at_impacts``,
     the phase and normal velocities of every impact in ``points`` periods.
+
+    Parameters
+    ----------
+    system
+        A System whose force, or gaps, have the period.
+    q0, v0
+        (d,) position and velocity at t = 0.
+    period
+        Of the forcing [s].
+    points
+        Periods that are kept: as many points, unless ``at_impacts``.
+    settle
+        Periods before anything is kept.
+    at_impacts
+        True: a point for each impact instead of each period.
+    scheme
+        How to step.  None: ``carom.EventDriven()``.
+    steps
+        Of each period, with a scheme that steps.
     """
     import xarray
 
@@ -82,6 +101,27 @@ def bifurcation(
     and once down, so that coexisting attractors show as hysteresis; one core for each direction.
     Otherwise all values start from (q0, v0) and run at once; ``sweeping`` are then options of
     ``study.sweep``, such as ``path`` and ``client``.
+
+    Parameters
+    ----------
+    build
+        A function of one parameter that makes a System: ``lambda w: carom.System(...)``.
+    values
+        (n,) of the parameter.
+    period
+        Of the forcing [s], or a function of the parameter: ``lambda w: 2 * jnp.pi / w``.
+    q0, v0
+        (d,) position and velocity at t = 0.
+    scheme
+        How to step.  None: ``carom.Moreau()``.
+    steps
+        Of each period.
+    settle, keep
+        Periods before anything is kept, and periods after.
+    carried
+        True: each value starts where the one before ended.
+    **sweeping
+        Options of ``study.sweep``, where ``carried=False``: ``path``, ``client``, ...
     """
     values = np.ravel(np.asarray(values, float))
     name = _parameter_of(build)
@@ -203,6 +243,27 @@ def basins(
     ``attractor`` has a label, the most visited first, -1 where the run failed (its ``status`` says
     why); ``attractor_period`` its period in periods of the forcing, 0 for those that do not
     repeat, which share one label; ``attractor_point`` a state of each.
+
+    Parameters
+    ----------
+    system
+        A System whose force, or gaps, have the period.
+    initial
+        Name to values (n,) of the grid.
+    q0, v0
+        Functions of these names that return (d,), or a number where d = 1.
+    period
+        Of the forcing [s].
+    scheme
+        How to step.  None: ``carom.Moreau()``.
+    steps
+        Of each period.
+    settle, keep
+        Periods before anything is compared, and periods that are.
+    tol
+        How near states are that repeat, in parts of the largest.
+    **sweeping
+        Options of ``study.sweep``, such as ``path`` and ``client``.
     """
     data = sweep(
         lambda: system,
@@ -298,6 +359,25 @@ def resonance(
     Over ``keep`` periods after ``settle``: ``amplitude``, half of highest minus lowest of each
     coordinate; ``impact_rate`` and ``impulse_rate``, impacts and impulse per unit of time, gap by
     gap.
+
+    Parameters
+    ----------
+    build
+        A function of one parameter that makes a System: ``lambda w: carom.System(...)``.
+    values
+        (n,) of the parameter.
+    period
+        Of the forcing [s], or a function of the parameter: ``lambda w: 2 * jnp.pi / w``.
+    q0, v0
+        (d,) position and velocity at t = 0.
+    scheme
+        How to step.  None: ``carom.Moreau()``.
+    steps
+        Of each period.
+    settle, keep
+        Periods before anything is kept, and periods after.
+    **sweeping
+        Options of ``study.sweep``, such as ``path`` and ``client``.
     """
     name = _parameter_of(build)
     dt = _step_of(period, steps)

@@ -23,8 +23,8 @@ class Exponents(Shown):
 
     exponents: np.ndarray  # (m,) [1/time], largest first
     growth: np.ndarray  # (n, m) logarithm of the growth in each interval
-    interval: float
-    impact_rate: float  # impacts per time
+    interval: float  # length of each [s]
+    impact_rate: float  # impacts per time [1/s]
 
     @property
     def sum(self) -> float:
@@ -80,12 +80,29 @@ def lyapunov(
         dx(t + interval)/dx(t) Q = Q' R,      exponent_i = mean of ln R_ii / interval
 
     ``interval`` is best the period of the forcing; a fixed time between 0.1 and a few times the
-    shortest characteristic time of the system does too.  ``count`` m is 2d unless it is given.
+    shortest characteristic time of the system does too.
     For one degree of freedom with damping 2 z v and restitution r, the sum of both exponents is
     -2 z + 2 nu ln r, with nu the impact rate: a check of any result.
 
     A motion that comes to rest on a gap forgets how fast it came, and from where: R_ii = 0, and the
     exponents of those directions are -inf.  ``growth`` has the intervals in which it did not.
+
+    Parameters
+    ----------
+    system
+        A System without friction.
+    q0, v0
+        (d,) position and velocity at t0.
+    interval
+        From one orthonormalisation to the next [s].
+    t0
+        Start [s].
+    settle, intervals
+        How many before anything is kept, and how many after.
+    count
+        m, at most 2d.  None: 2d.
+    scheme
+        ``carom.EventDriven`` with its options.  None: with its own.
     """
     check_smooth(system, "lyapunov", joints=False)
     q0, v0 = jnp.atleast_1d(jnp.asarray(q0, float)), jnp.atleast_1d(jnp.asarray(v0, float))

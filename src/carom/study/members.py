@@ -58,7 +58,7 @@ class Final(Keep):
 class Strobe(Keep):
     """The states at the records: ``strobe_q`` and ``strobe_v``, (record, coordinate)."""
 
-    records: int
+    records: int  # how many there are: steps over every
 
     def start(self, state, p):
         return jnp.zeros((self.records, 2 * state.q.shape[0]))
@@ -117,15 +117,12 @@ class Extremes(Keep):
 
 
 class Reduce(Keep):
-    """A reduction of your own: ``start(q, v) -> kept``, ``update(kept, t, q, v) -> kept``.
+    """A reduction of your own over the kept steps, as an array ``kept``."""
 
-    ``kept`` is an array, the field ``name`` of the Dataset, with axes called ``axis_names``.
-    """
-
-    name: str
-    begin: Callable
-    update: Callable
-    axis_names: tuple[str, ...] = ()
+    name: str  # of the field of the Dataset
+    begin: Callable  # ``begin(q, v) -> kept``, before the first of these steps
+    update: Callable  # ``update(kept, t, q, v) -> kept``, after each
+    axis_names: tuple[str, ...] = ()  # one for each axis of ``kept``
 
     def start(self, state, p):
         return jnp.asarray(self.begin(state.q, state.v))

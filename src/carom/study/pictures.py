@@ -70,6 +70,16 @@ def plot(study, ax=None, *, coordinate: int = 0):
     """The picture of any study: a Dataset of this package, a Branch or Exponents.
 
     An Orbit does not know its system: ``orbit.plot(system)``.
+
+    Parameters
+    ----------
+    study
+        What ``poincare``, ``bifurcation``, ``basins``, ``resonance``, ``follow`` or ``lyapunov``
+        returned.
+    ax
+        Matplotlib Axes to draw on.  None: new ones.
+    coordinate
+        Which of q and v, from 0.
     """
     if getattr(study, "needs_system", False):
         raise StudyError("an orbit does not know its system: orbit.plot(system) draws it")

@@ -24,8 +24,8 @@ _IMPACTS = 64  # in a period: more are hardly isolated
 class Orbit(Shown):
     """A periodic motion: x(t0 + period) = x(t0), x = (q, v), with k impacts on the way."""
 
-    t0: float
-    period: float
+    t0: float  # start [s]
+    period: float  # [s]
     q0: np.ndarray  # (d,) at t0
     v0: np.ndarray  # (d,) at t0, right limit
     impact_times: np.ndarray  # (k,) in [t0, t0 + period]
@@ -116,6 +116,21 @@ def orbit(
     the forcing for a motion that repeats every n.  At an impact x0 has no derivatives: an orbit
     that strikes at t0 is told from an earlier ``t0`` of its own, in the middle of its longest
     flight.
+
+    Parameters
+    ----------
+    system
+        A System without friction or joints.
+    q0, v0
+        (d,) position and velocity at t0.
+    period
+        Of the orbit [s].
+    t0
+        Start [s].
+    settle
+        Periods of simulation before.
+    tol
+        Newton's method ends with a step of at most ``tol`` (1 + the largest unknown).
 
     Examples
     --------

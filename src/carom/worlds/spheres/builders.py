@@ -19,8 +19,20 @@ def lattice(
 ) -> Spheres:
     """A square or cubic lattice of ``shape`` spheres, from ``spacing`` / 2 on in each direction.
 
-    ``jitter`` moves each by up to so much in each direction; ``spacing`` (default: touching) must
-    leave room for it.  ``radius`` is a number or (N,), the first axis of the shape running fastest.
+    Parameters
+    ----------
+    shape
+        (2,) or (3,) numbers of spheres, along x, y (and z); N is their product.
+    radius
+        A number or (N,) [m], the first axis of the shape running fastest.
+    spacing
+        From centre to centre [m], at least two radii and two jitters.  None: touching.
+    jitter
+        Each sphere is moved by up to so much in each direction [m].
+    seed
+        Of the jitter, a whole number.
+    **options
+        What Spheres takes besides: gravity, walls, restitution, ...
     """
     widest = float(np.max(numbers(radius, "radius")))
     if not widest > 0.0:
@@ -50,8 +62,24 @@ def random(
 ) -> Spheres:
     """N spheres at random in a cubic box, at a packing fraction, none overlapping.
 
-    ``radius`` is a number or (N,).  The box is periodic, or has walls.  Points at random grow to
-    their radii; what overlaps on the way is pushed apart.
+    Points at random grow to their radii; what overlaps on the way is pushed apart.
+
+    Parameters
+    ----------
+    N
+        The spheres.
+    fraction
+        Of the box that they fill, up to 0.6, in two dimensions 0.8.
+    radius
+        A number or (N,) [m].
+    dimension
+        2 or 3.
+    periodic
+        True: the box repeats; False: it has walls.
+    seed
+        Of the points, a whole number.
+    **options
+        What Spheres takes besides: velocity, restitution, ...
     """
     r = np.broadcast_to(np.asarray(radius, float), (N,))
     solid = np.sum(math.pi * r**2 if dimension == 2 else 4.0 / 3.0 * math.pi * r**3)
@@ -97,7 +125,21 @@ def _grown(x, r, where):
 
 
 def column(N: int, radius=0.5, *, dimension: int = 3, gravity: float = 9.81, **options):
-    """N spheres one on the other on a floor, at r (2 i - 1); ``radius`` is a number or (N,)."""
+    """N spheres one on the other on a floor; the i-th of equal ones is at the height r (2 i - 1).
+
+    Parameters
+    ----------
+    N
+        The spheres.
+    radius
+        A number or (N,) [m].
+    dimension
+        2 or 3; the last coordinate is the height.
+    gravity
+        A number [m/s^2], downwards.
+    **options
+        What Spheres takes besides: restitution, friction, ...
+    """
     x = np.zeros((N, dimension))
     each = numbers(radius, "radius")
     if each.shape not in ((), (N,)):
@@ -122,8 +164,26 @@ def hopper(
 ) -> Spheres:
     """N spheres above a square funnel that is open below; z = 0 is the level of its opening.
 
-    ``opening`` and ``width`` are the sides of the hole and of the shaft above; the sides of the
-    funnel rise by ``slope``.  Spheres that have left fall for ever.
+    Spheres that have left fall for ever.
+
+    Parameters
+    ----------
+    N
+        The spheres.
+    radius
+        A number [m].
+    opening
+        Side of the hole [m], more than a diameter.
+    width
+        Side of the shaft above [m], more than the opening.
+    slope
+        Rise of the funnel's sides over their run.
+    gravity
+        A number [m/s^2], downwards.
+    seed
+        Of small shifts of the start, a whole number.
+    **options
+        What Spheres takes besides: restitution, friction, ...
     """
     if not 2.0 * radius < opening < width:
         raise ShapeError(
@@ -163,11 +223,33 @@ def drum(
     seed=0,
     **options,
 ) -> Spheres:
-    """N spheres in a drum that turns by ``turn`` [rad/s] about the y axis.
+    """N spheres in a drum about the y axis, whose ribs turn.
 
-    A smooth drum could not take frictionless spheres along: ``ribs`` rows of ``rib_spheres``
-    obstacles, from the wall inwards, do.  The drum is ``length`` long (default: periodic, 6
-    diameters).
+    A smooth drum could not take frictionless spheres along: rows of obstacles, ``ribs``, do.
+    Space repeats along y.
+
+    Parameters
+    ----------
+    N
+        The spheres.
+    radius
+        A number [m], that of the obstacles too.
+    drum_radius
+        Inner radius of the drum [m].
+    turn
+        Angular velocity of the ribs [rad/s], from x towards z.
+    ribs
+        Rows of obstacles.
+    rib_spheres
+        Obstacles in a row, from the wall inwards.
+    length
+        Period along y [m].  None: 6 diameters.
+    gravity
+        A number [m/s^2], against z.
+    seed
+        Of small shifts of the start, a whole number.
+    **options
+        What Spheres takes besides: restitution, friction, ...
     """
     length = 12.0 * radius if length is None else length
     across = max(1, int(length / (2.0 * radius)))

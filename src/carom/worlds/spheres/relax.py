@@ -15,7 +15,16 @@ def relax(pile: Spheres, *, t: float = 0.0, largest: float = 0.1) -> Spheres:
     """The same spheres, moved apart until no overlap is left (to the tolerance of the pile).
 
     They move as little as possible in the kinetic metric, to first order: each overlap is projected
-    away.  Overlaps of more than ``largest`` radii are refused: they are rarely meant.
+    away.
+
+    Parameters
+    ----------
+    pile
+        Spheres.
+    t
+        The time at which walls and radii that move are taken [s].
+    largest
+        Overlaps of more smallest radii than this are refused: they are rarely meant.
     """
     d = pile.dimension
     world = World(pile.during(t, t), 1.0)

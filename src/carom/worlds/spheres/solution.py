@@ -83,7 +83,7 @@ ELSEWHERE = {  # what other packages, and the solution of a System, call it
 class SpheresSolution(Shown):
     """The motion of spheres, sampled at the recorded times: n records, N spheres, W walls."""
 
-    t: np.ndarray  # (n,)
+    t: np.ndarray  # (n,) [s]
     x: np.ndarray  # (n, N, d) [m]
     v: np.ndarray  # (n, N, d) [m/s], right limit
     moved: np.ndarray  # (n, N, d) [m] in the step that ends at t
@@ -97,6 +97,13 @@ class SpheresSolution(Shown):
     spin: np.ndarray  # (n, N, 3), in two dimensions (n, N) [rad/s]
     angular_impulse: np.ndarray  # likewise, since the record before
     steps: np.ndarray  # (n,) int, whole ones since end.t0 before t
+    stats: SphereStats  # of the work done: steps, iterations, residual, ...
+    status: Any  # carom.Status.ok, or what went wrong
+    error: Exception | None  # what stopped the run, where status is Status.error
+    dt: float  # the step that was used [s]
+    scheme: Any  # how it stepped
+    pile: Any  # the Spheres as they were at the start
+    end: SpheresEnd | None  # where the run stopped, for ``start=``
 
     certified_by = "carom.certificates.spheres:certify_spheres"
 
@@ -112,10 +119,8 @@ class SpheresSolution(Shown):
             setattr(self, name, values)
         if not pile.spins:
             self.spin = self.angular_impulse = still(len(t), pile)
-        self.stats: SphereStats = stats
-        self.status, self.dt = status, dt
-        self.error: Exception | None = error  # what stopped the run, where status is Status.error
-        self.end: SpheresEnd | None = end
+        self.stats, self.status, self.error = stats, status, error
+        self.dt, self.end = dt, end
 
     @property
     def q(self) -> np.ndarray:

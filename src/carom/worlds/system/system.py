@@ -369,8 +369,28 @@ def Lagrangian(
 
         M(q) q'' = dT/dq - (dM/dt) v - d potential/dq + force(t, q, v)
 
-    ``mass`` is what System takes; ``potential(q)`` a scalar; ``force(t, q, v)`` whatever does not
-    derive from the potential (damping, forcing).  The rest is what System takes.
+    Parameters
+    ----------
+    mass
+        None (identity), (d,), (d, d), or a function of q that returns either of the last two.
+    potential
+        ``potential(q) -> scalar`` [J].  None: none.
+    gap
+        ``gap(t, q) -> (p,)`` or a scalar; admissible where every entry is >= 0.  None: no gap.
+    restitution
+        e in [0, 1], one number or one per gap, or a function of the closing speed.
+    force
+        ``force(t, q, v) -> (d,)``, what does not derive from the potential (damping, forcing).
+        None: none.
+    friction
+        mu >= 0, one number or one per gap.  None: no friction.
+    slip
+        ``slip(t, q, v) -> (p,)`` or ``(p, 2)``: the sliding velocity of each contact, with
+        friction.
+    joint
+        ``joint(t, q) -> (k,)`` or a scalar that stays zero.  None: no joint.
+    glue
+        True: contacts hold until they are pulled as much as they were pushed.
 
     Examples
     --------
