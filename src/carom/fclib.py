@@ -91,7 +91,10 @@ class Problem:
 
     @classmethod
     def from_global(cls, *, M, H, f, w, mu, dim=3) -> "Problem":
-        """The problem of M v = H r + f, u = H^T v + w, with M (d, d) and H (d, dim n)."""
+        """The problem of M v = H r + f, u = H^T v + w, with M (d, d) and H (d, dim n).
+
+        ``mu`` and ``dim`` are those of ``Problem``.
+        """
         f, w = _vector(f, "f"), _vector(w, "w")
         M = _matrix(M, "M", (len(f), len(f)))
         H = _matrix(H, "H", (len(f), len(w)))
@@ -170,13 +173,19 @@ class Problem:
         return r, pivots, self.residual(r) * self._size
 
     def residual(self, r, *, convex=False) -> float:
-        """The measure (3) of any answer; absolute where q = 0."""
+        """The measure (3) of any answer ``r`` (dim n,); absolute where q = 0.
+
+        ``convex``: as in ``solve``.
+        """
         r = self._impulse(r)
         found = _natural(self, r, self.W @ r + self.q, 0.0 if convex else 1.0)
         return float(np.linalg.norm(found)) / (self._size or 1.0)
 
     def save(self, path, result: Result | None = None, *, title="", description="") -> None:
-        """Write the problem, and an answer if one is given, as an FCLIB file."""
+        """Write the problem, and the ``result`` if one is given, as an FCLIB file ``path``.
+
+        ``title`` and ``description`` are words in it.
+        """
         _write(self, Path(path), result, title, description)
 
     def _impulse(self, r):

@@ -38,6 +38,19 @@ def test_a_new_file_runs(carom_does):
     plt.close("all")
 
 
+@pytest.mark.slow
+def test_the_looks_of_a_new_file(carom_does, tmp_path):
+    """As they stand there, with the marks of comments taken off."""
+    carom_does("new", "motion.py")
+    text = (tmp_path / "motion.py").read_text()
+    own = text.replace("# from carom.looks", "from carom.looks").replace("# looks =", "looks =")
+    (tmp_path / "motion.py").write_text(own)
+    assert carom_does("run", "motion.py", "--dt", "0.01")[0] == 0
+    assert carom_does("view", "motion.nc", "--export", "motion.html")[0] == 0
+    page = (tmp_path / "motion.html").read_text()
+    assert '["segment", -0.5, 0.0, 1.0, 0.0], ["disc", 0.0, 0.05, 0.05]' in page
+
+
 def test_new_from_an_example(carom_does, tmp_path):
     assert carom_does("new", "own.toml", "--like", "bouncing_ball.toml")[0] == 0
     assert runfile.read(tmp_path / "own.toml").problem.name == "bouncing_ball"

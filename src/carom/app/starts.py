@@ -44,6 +44,10 @@ v0 = [0.0, 0.0]  # velocities at the start
 t1 = 10.0  # [s] end
 dt = 1e-3  # [s] length of a step
 scheme = "Moreau"  # `carom schemes` lists them
+
+# What `carom view {stem}.nc` draws, in the plane; without it, curves alone.
+# from carom.looks import Disc, Segment
+# looks = lambda t, q: [Segment(-0.5, 0.0, 1.0, 0.0), Disc(q[0], q[1] + 0.05, 0.05)]
 '''
 
 

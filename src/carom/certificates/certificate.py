@@ -92,7 +92,7 @@ class Certificate(Shown):
         return str(self.verdict)
 
     def plot(self, axes=None):
-        """Violation over what is allowed, clause by clause, against time; returns the Axes."""
+        """Violation over allowed, clause by clause, against time; on ``axes`` or new ones."""
         import matplotlib.pyplot as plt
 
         if axes is None:

@@ -196,24 +196,34 @@ class Motion(Shown):
         return self.system, *(jnp.asarray(x[record]) for x in (self.t, self.q, self.v))
 
     def plot(self, axes=None, kind: str = "time", **options):
-        """A picture; takes and returns Axes.
+        """A picture on ``axes``, matplotlib's, or on new ones; returns them.
 
-        kind="time"      position, velocity, gap, impacts; force and friction of lasting contact
-        kind="phase"     velocity against position, impacts marked; ``coordinates=[...]``
-        kind="energy"    energy, work of the force, loss at impacts; ``system=`` after load
+            kind="time"      position, velocity, gap, impacts; force and friction of lasting contact
+            kind="phase"     velocity against position, impacts marked; ``coordinates=[...]``
+            kind="energy"    energy, work of the force, loss at impacts
+
+        After load ``system=`` is an option of the first, whose friction has its cone with it, and
+        is needed for the last.
         """
         from carom.pictures.plot import plot
 
         return plot(self, axes, kind, **options)
 
     def energy_budget(self, system=None):
-        """Energy, work and loss at the records (carom.results.energy.Budget)."""
+        """Energy, work and loss at the records (carom.results.energy.Budget).
+
+        ``system`` is needed after jit, vmap or load.
+        """
         from carom.results.energy import energy_budget
 
         return energy_budget(self, system)
 
     def animate(self, path=None, *, system=None, seconds: float = 8.0):
-        """A moving picture: .gif, .mp4 (with ffmpeg) or .html; without a path, for a notebook."""
+        """A moving picture of so many ``seconds``: .gif, .mp4 (with ffmpeg) or .html.
+
+        Without a ``path`` it is returned, for a notebook.  After load ``system`` says what is not
+        admissible, which is shaded.
+        """
         from carom.pictures.animate import animate_solution
 
         return animate_solution(self, path, system=system, seconds=seconds)

@@ -167,7 +167,7 @@ class Refinement(Shown):
         )
 
     def plot(self, axes=None):
-        """Differences and estimates against dt, with a line of slope 1; returns the Axes."""
+        """Differences and estimates against dt, with a line of slope 1; on ``axes`` or new ones."""
         import matplotlib.pyplot as plt
 
         if axes is None:

@@ -84,7 +84,7 @@ class Branch(Shown):
         return xarray.Dataset(fields, attrs={"ended": self.ended})
 
     def plot(self, ax=None):
-        """Impact speeds against the parameter; dashed where unstable, bifurcations marked."""
+        """Impact speeds against the parameter, dashed where unstable; on ``ax``, or new Axes."""
         from carom.study.pictures import plot_branch
 
         return plot_branch(self, ax)

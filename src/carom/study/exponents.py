@@ -54,7 +54,7 @@ class Exponents(Shown):
         return text
 
     def plot(self, ax=None):
-        """The history, to see whether it has settled."""
+        """The history, to see whether it has settled; on ``ax``, or new Axes."""
         from carom.study.pictures import plot_exponents
 
         return plot_exponents(self, ax)

@@ -82,7 +82,10 @@ class Orbit(Shown):
     needs_system = True  # for its picture
 
     def plot(self, system: System, ax=None, coordinate: int = 0):
-        """The orbit in the plane of one coordinate and its velocity."""
+        """The orbit of a ``system`` in the plane of one ``coordinate`` and its velocity.
+
+        On ``ax``, or new Axes.
+        """
         from carom.study.pictures import plot_orbit
 
         return plot_orbit(self, system, ax, coordinate)

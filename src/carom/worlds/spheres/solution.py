@@ -198,7 +198,10 @@ class SpheresSolution(Shown):
         format_of(path, self.pile).save(self, path)
 
     def animate(self, path=None, *, forces: bool = False, seconds: float = 8.0):
-        """A moving picture: .gif, .mp4 (with ffmpeg) or .html; without a path, for a notebook."""
+        """A moving picture of so many ``seconds``: .gif, .mp4 (with ffmpeg) or .html.
+
+        Without a ``path`` it is returned, for a notebook; with ``forces`` as in ``plot``.
+        """
         from carom.pictures.animate import animate_spheres
 
         return animate_spheres(self, path, forces=forces, seconds=seconds)
@@ -295,7 +298,7 @@ class SpheresSolution(Shown):
         """(n, d, d) [Pa] mean stress, positive in compression, of the step that ends at a record.
 
         (sum of m v v + sum over contacts of force branch) / volume, v relative to the mean, force
-        with its friction.
+        with its friction.  ``volume`` is a number or (n,) [m^d]; None: ``sol.volume()``.
         """
         mean = self.momentum() / np.sum(self.pile.mass)
         v = self.v - mean[:, None]
@@ -310,7 +313,7 @@ class SpheresSolution(Shown):
         return total / size[:, None, None]
 
     def pressure(self, volume=None) -> np.ndarray:
-        """(n,) [Pa] a d-th of the trace of the stress."""
+        """(n,) [Pa] a d-th of the trace of the ``stress``; ``volume`` as there."""
         return np.trace(self.stress(volume), axis1=1, axis2=2) / self.pile.dimension
 
     @cached_property
@@ -334,7 +337,12 @@ class SpheresSolution(Shown):
         return Page(page_of(self, records))
 
     def plot(self, axes=None, record: int = -1, **style):
-        """The spheres of one record seen along the second axis; takes and returns Axes."""
+        """The spheres of one ``record`` on ``axes``, matplotlib's, or on new ones; returns them.
+
+        along=1          the axis along which one looks, in space
+        color=None       (N,) for each sphere; None: the speed [m/s]
+        forces=False     True: contact forces as lines, as thick and dark as they are strong
+        """
         from carom.pictures.spheres import plot_spheres
 
         return plot_spheres(self, axes, record, **style)
