@@ -199,7 +199,7 @@ class Motion(Shown):
         """A picture on ``axes``, matplotlib's, or on new ones; returns them.
 
             kind="time"      position, velocity, gap, impacts; force and friction of lasting contact
-            kind="phase"     velocity against position, impacts marked; ``coordinates=[...]``
+            kind="phase"     velocity against position, impacts marked; coordinates=[...]
             kind="energy"    energy, work of the force, loss at impacts
 
         After load ``system=`` is an option of the first, whose friction has its cone with it, and
