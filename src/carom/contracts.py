@@ -205,7 +205,10 @@ class Positions(Protocol):
     """What a world offers beside, where its configurations are vectors: PaoliSchatzman asks it."""
 
     def nearest(self, metric: Any, t: Any, W: Any) -> Any:
-        """The admissible point nearest to W."""
+        """The admissible point nearest to W (projection/nearest.py).
+
+        Without ``contacts`` in it the world has ``normals(t, q)``, as for Equations.
+        """
         ...
 
     def common_restitution(self) -> Any:

@@ -1,6 +1,6 @@
 """The nearest point of the admissible set, curved boundaries included."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -26,7 +26,7 @@ class Nearest:
     residual: Any  # () of (1), relative
     iterations: Any
     status: Status
-    contacts: Any  # at P_K(W)
+    contacts: Any  # at P_K(W), where a world has them from its search; None: it is asked for them
     memory: Any = None  # what the next step starts from
 
 
@@ -84,14 +84,25 @@ def nearest(
             gap = gap + jnp.pad(overlap, (0, contacts.joints))
         return eqx.tree_at(lambda c: c.gap, contacts, gap)
 
+    def free():
+        zero, none = jnp.zeros_like(W), jnp.zeros_like(first.gap)
+        return Nearest(zero, zero, none, jnp.zeros(()), jnp.array(0), Status.ok, None)
+
+    def pushed():
+        P = jax.lax.while_loop(unfinished, turn, replace(free(), contacts=seen(W)))
+        flat = jnp.any((P.lam != 0.0) & (jnp.max(jnp.abs(P.contacts.rows), axis=1) == 0.0))
+        status = first_failure(
+            failing(~metric.ok(), Status.mass),
+            failing(flat, Status.gradient),
+            P.status,
+            failing(P.residual > _ROUNDING_SLACK * tolerance, Status.unconverged),
+        )
+        return replace(P, status=status, contacts=None)
+
     overlap = 0.0 if since is None else jnp.maximum(-world.gaps(*since), 0.0)
-    zero, contacts = jnp.zeros_like(W), seen(W)
-    joined = contacts.bilateral() & (contacts.gap != 0.0)
-    lam = jnp.zeros_like(contacts.gap)
-    start = Nearest(zero, zero, lam, jnp.zeros(()), jnp.array(0), Status.ok, contacts)
-    P = jax.lax.while_loop(unfinished, turn, start)
-    stuck = failing(P.residual > _ROUNDING_SLACK * tolerance, Status.unconverged)
-    return eqx.tree_at(lambda P: P.status, P, first_failure(P.status, stuck))
+    first = seen(W)  # inside of K no more than its gaps are found
+    joined = first.bilateral() & (first.gap != 0.0)
+    return world.if_any((first.gap < 0.0) | joined, pushed, free)
 
 
 def _residual(metric, back, lam, contacts, W):

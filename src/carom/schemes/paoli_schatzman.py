@@ -65,7 +65,8 @@ class PaoliSchatzman(Scheme):
         kept = world.project(metric, half, contacts, contacts.rate, contacts.closed())
         memory = contacts.kept(kept.multipliers)
         found = self._turned(world, metric, t, q, kept.point, dt, 0.0, memory, since=(t, q))  # (5)
-        return State(t, q, found.point, found.memory), _report(world, metric, kept.point, found)
+        report = _report(world, metric, kept.point, found)
+        return State(t, q, found.point, found.memory), report
 
     def step(self, world, state, dt):
         e, v = world.common_restitution(), state.v
@@ -90,9 +91,10 @@ class PaoliSchatzman(Scheme):
         """V^m of V^{m-1} = v at U^m = q."""
         e = world.common_restitution()
         W = q + ((1.0 - e) * dt * v + dt**2 * F) / (1.0 + e)  # (1)
+        t = t + dt * (1.0 - e) / (1.0 + e)
         P = world.nearest(
             metric,
-            t + dt * (1.0 - e) / (1.0 + e),
+            t,
             W,
             tolerance=self.tolerance,
             iterations=self.iterations,
@@ -102,26 +104,29 @@ class PaoliSchatzman(Scheme):
         )
         v1 = v + dt * F + (1.0 + e) * P.shift / dt  # (2)
         impulse = (1.0 + e) * P.lam / dt
-        return _Velocity(v1, impulse, P.residual, P.iterations, P.status, P.contacts, P.memory)
+        at = (t, W + P.shift)
+        return _Velocity(v1, impulse, P.residual, P.iterations, P.status, at, P.contacts, P.memory)
 
 
 def _report(world, metric, v, found, solved=None) -> Report:
     """Of V^m found from V^{m-1} = v, by a fixed point or at once."""
     change, turns, contraction = 0.0, 0, world.xp.zeros(())
+    contacts = world.normals(*found.at) if found.contacts is None else found.contacts
     if solved is not None:
         change, turns, contraction = solved.change, solved.turns, solved.contraction
     return Report(
         impulse=found.multipliers[:, None],
-        before=found.contacts.velocity(v).reshape(-1, 1),
-        after=found.contacts.velocity(found.point).reshape(-1, 1),
+        before=contacts.velocity(v).reshape(-1, 1),
+        after=contacts.velocity(found.point).reshape(-1, 1),
         residual=world.xp.maximum(found.residual, change),
         iterations=found.iterations + turns,
         contraction=contraction,
         status=first_failure(
-            found.contacts.status(metric, found.multipliers != 0.0, found.point),
+            found.status,
+            contacts.status(metric, False, found.point),
             found.status if solved is None else solved.status,
         ),
-        contacts=found.contacts,
+        contacts=contacts,
     )
 
 
@@ -131,5 +136,6 @@ class _Velocity(eqx.Module):
     residual: Array
     iterations: Array
     status: Status
+    at: tuple[Any, Any]  # the time and place of P_K(W)
     contacts: Any
     memory: Any

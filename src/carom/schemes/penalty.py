@@ -1,5 +1,6 @@
 """The penalty method of Paoli and Schatzman: a viscoelastic wall."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -233,7 +234,8 @@ class _Wall(eqx.Module):
         return y[: self.d], y[self.d : 2 * self.d], y[2 * self.d :]
 
     def nearest(self, metric, t, q):
-        return nearest(self.world, metric, t, q, tolerance=1e-13, iterations=50)
+        P = nearest(self.world, metric, t, q, tolerance=1e-13, iterations=50)
+        return replace(P, contacts=self.world.normals(t, q + P.shift))
 
     def rate(self, t, y):
         q, v, _ = self.split(y)
