@@ -108,6 +108,7 @@ def test_equations_are_drawn(page, site):
 
 def test_a_page_of_the_gallery(page, site):
     page.click("text=Gallery")
+    page.wait_for_load_state("networkidle")  # a picture that is left behind counts as failed
     names = {p.stem for p in (ROOT / "docs" / "scripts").glob("*.py")}
     shown = page.eval_on_selector_all(
         ".sphx-glr-thumbcontainer a[href]", "links => links.map(a => a.getAttribute('href'))"
