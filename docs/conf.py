@@ -51,6 +51,8 @@ autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+napoleon_use_param = False  # q0, v0 stay together
+napoleon_attr_annotations = False
 
 # --- gallery -------------------------------------------------------------------------------------
 

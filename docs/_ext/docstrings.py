@@ -39,7 +39,7 @@ def literal(app, what, name, obj, options, lines):
         if inside and line and not indented:
             inside = False
         if indented and not inside and (k == 0 or not lines[k - 1]):
-            out += ["::", ""]
+            out += [".. code-block:: text", ""]  # primes are no strings
             inside = True
         out.append(line if inside else barred(line))
     lines[:] = out

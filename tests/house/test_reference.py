@@ -2,6 +2,7 @@
 
 import contextlib
 import doctest
+import functools
 import inspect
 import re
 from pathlib import Path
@@ -87,6 +88,15 @@ def test_every_model_lists_its_parameters():
     for name in carom.models.catalogue():
         model = getattr(carom.models, name)
         assert listed(model) == set(inspect.signature(model).parameters), name
+
+
+def test_no_property_begins_with_a_type():
+    """Sphinx takes what stands before a colon in the first line of a property for its type."""
+    classes = {name: x for name, x in NAMES.items() if inspect.isclass(x)}
+    kinds = (property, functools.cached_property)
+    owned = [(f"{n}.{k}", inspect.getattr_static(x, k)) for n, x in classes.items() for k in dir(x)]
+    first = {n: (inspect.getdoc(f) or "").partition("\n")[0] for n, f in owned if type(f) in kinds}
+    assert [name for name, line in first.items() if ": " in line] == []
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ class Certificate(Shown):
 
     @property
     def verdict(self) -> Verdict:
-        """NOT: a clause fails.  COARSE: none does, but the error is not small beside the motion."""
+        """NOT where a clause fails; COARSE where none does, but the error is not small enough."""
         found = [clause.ok for clause in self.clauses]
         if False in found:
             return Verdict.NOT
@@ -62,7 +62,7 @@ class Certificate(Shown):
 
     @property
     def ok(self) -> bool | None:
-        """True: a solution to within ``error``.  False: not a solution.  None: cannot be told."""
+        """Whether it is a solution to within ``error``; None where that cannot be told."""
         return {Verdict.SOLUTION: True, Verdict.NOT: False}.get(self.verdict)
 
     def __getitem__(self, name: str) -> Clause:

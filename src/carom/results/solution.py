@@ -133,7 +133,7 @@ class Motion(Shown):
 
     @property
     def impacts(self) -> np.recarray:
-        """The impacts: time, constraint, velocity_before, velocity_after, impulse, step.
+        """The impacts, with time, constraint, velocity_before, velocity_after, impulse and step.
 
         ``sol.impacts.time`` and ``sol.impacts["time"]`` are the same column.
         """

@@ -78,7 +78,7 @@ class Scheme(eqx.Module):
 
     @property
     def tolerance_of_motion(self) -> Any:
-        """The relative error of its integration between impacts; 0: no tolerance of its own."""
+        """The relative error of its integration between impacts; 0 where it has no tolerance."""
         return 0.0
 
     def contact_duration(self, system) -> Any:

@@ -143,7 +143,7 @@ class Spheres:
 
     @cached_property
     def smallest(self) -> float:
-        """[m] The smallest radius at the start: the unit of tolerances."""
+        """[m] The smallest radius at the start, the unit of tolerances."""
         return float(np.min(self.radius_at(self.start)))
 
     @property

@@ -124,7 +124,7 @@ class SpheresSolution(Shown):
 
     @property
     def q(self) -> np.ndarray:
-        """The same as x: the name that it has in the solution of a System."""
+        """The same as x, by the name that it has in the solution of a System."""
         return self.x
 
     @property
