@@ -16,7 +16,7 @@ from carom.errors import KindError, ShapeError
 from carom.worlds.spheres import surfaces
 from carom.worlds.spheres.given import at_time, short
 
-_DATA = 10  # numbers that describe a wall to the kernels (kernels/rows.py)
+_DATA = 10  # numbers that describe a wall to the kernels (kernels/numba/rows.py)
 
 
 @dataclass(frozen=True)
