@@ -176,6 +176,13 @@ def test_lazy_imports_are_counted():
     assert len(others) <= 18, others
 
 
+def test_private_names_of_numba_in_one_place():
+    """Without them it works too: tests/kernels/test_disk.py."""
+    root = Path(carom.__file__).parent
+    found = {p.name for p in root.rglob("*.py") if "numba.core" in p.read_text()}
+    assert found == {"disk.py"}
+
+
 def test_private_names_of_jax_in_one_place():
     """And there they say what they should."""
     import jax

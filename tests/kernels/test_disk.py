@@ -48,9 +48,9 @@ def room(tmp_path):
     (folder / "caller.py").write_text(CALLER)
     (folder / "callee.py").write_text(CALLEE.format(2.0))
 
-    def said(code):
+    def said(code, bare=False):
         path = os.pathsep.join([str(tmp_path), *sys.path])
-        code = f"import numpy as np\nfrom room import caller, callee\n{code}"
+        code = code if bare else f"import numpy as np\nfrom room import caller, callee\n{code}"
         done = subprocess.run(
             [sys.executable, "-c", code],
             capture_output=True,
@@ -109,6 +109,26 @@ def test_a_folder_that_is_read_only(room, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(room.folder.parent / "none"))
     assert room(CALLED) == ["7.0"]
     assert room(CALLED) == ["7.0"]
+
+
+@pytest.mark.slow
+def test_another_numba(room):
+    """Its classes are not public: where they are not there, kernels are compiled each time."""
+    code = f"""
+import sys, types
+import numba
+name = "numba.core.caching"
+theirs, sys.modules[name] = sys.modules[name], types.ModuleType(name)
+import carom.kernels.numba.disk
+sys.modules[name] = theirs
+import numpy as np
+from room import caller, callee
+{CALLED}
+from carom.kernels.numba.compiled import kept
+print(kept())
+"""
+    assert room(CALLED) == ["7.0"]  # there is something on the disk
+    assert room(code, bare=True) == ["7.0", "False"]
 
 
 def one_function():

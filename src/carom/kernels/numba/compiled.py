@@ -6,6 +6,7 @@ from carom.kernels.numba import projection
 
 
 def kept() -> bool:
-    """Whether kernels that were compiled before are on the disk, so that they need not be again."""
-    cache: Any = getattr(projection.sweep, "_cache", None)
-    return not hasattr(cache, "known") or cache.known()
+    """Whether kernels were compiled before, here or on the disk, so that they need not be again."""
+    sweep: Any = projection.sweep
+    cache: Any = getattr(sweep, "_cache", None)
+    return bool(sweep.signatures) or (hasattr(cache, "known") and cache.known())

@@ -23,7 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+try:
+    from numba.core.caching import FunctionCache, IndexDataCacheFile
+except ImportError:  # they are not public: another Numba may have others, and then nothing is kept
+    FunctionCache = IndexDataCacheFile = object
 
 with contextlib.suppress(ImportError):  # Windows has none: nothing is locked there
     import fcntl
@@ -34,7 +38,8 @@ def kernel(**options) -> Any:
 
     def compiled(function):
         made: Any = numba.njit(**options)(function)
-        with contextlib.suppress(RuntimeError):  # no folder can be written to
+        # no folder can be written to, or a Numba that keeps code in another way
+        with contextlib.suppress(RuntimeError, TypeError, AttributeError):
             made._cache = Kept(function)
         return made
 
@@ -53,7 +58,7 @@ def stamp(folder: str) -> bytes:
 _at_first = functools.cache(stamp)  # when this process began to read the folder
 
 
-class Kept(FunctionCache):
+class Kept(FunctionCache):  # pyright: ignore[reportGeneralTypeIssues]
     """The compiled code of one function."""
 
     def __init__(self, function):
@@ -70,7 +75,7 @@ class Kept(FunctionCache):
         return self._cache_file.known()
 
 
-class _Files(IndexDataCacheFile):
+class _Files(IndexDataCacheFile):  # pyright: ignore[reportGeneralTypeIssues]
     """An index of types of arguments, and a file of code for each."""
 
     def __init__(self, folder, function):
