@@ -91,16 +91,11 @@ class Contacts:
         return self._law(before).shift(self.rate, before)
 
     def kept(self, lam: np.ndarray) -> Any:
-        """What the next step starts from: the list, and multipliers: those that kept gaps open.
-
-        With friction lam is no guess but under Maury: what it is off by would be off in each step.
-        """
+        """What the next step starts from: the list, and multipliers: those that kept gaps open."""
         if self.gamma is not None:
             glue = self.memory.glue.after(self.i, self.source, remembered(self.gamma, lam[:, 0]))
             return replace(self.remembering(lam).memory, glue=glue)
-        if self.remembered or (self.sliding is not None and self.sliding.rubs):
-            return self.memory
-        return self.remembering(lam).memory
+        return self.memory if self.remembered else self.remembering(lam).memory
 
     def velocity(self, v: np.ndarray) -> np.ndarray:
         """(p, m) d_t gap + grad gap . v, the relative velocity; negative means approaching."""
@@ -156,6 +151,25 @@ class Contacts:
     def status(self, metric, active, point) -> Any:
         """What can be wrong with the data of a step."""
         return Status.ok if np.all(np.isfinite(point)) else Status.nonfinite
+
+
+def beyond_rounding(moved, contacts, inverse_mass, dt: float):
+    """A projection without the pushes that rounding makes, where a push is a bounce.
+
+    A sphere that comes to touch at the very end of a step is pushed by what rounding makes of its
+    gap, or not at all: by that it would bounce in this step, or in the next.
+    """
+    c, lam = contacts, moved.multipliers.copy()
+    normal = lam.copy() if lam.ndim == 1 else lam[:, 0].copy()
+    made = dt * np.abs(normal) * (inverse_mass[c.i] + inverse_mass[c.j]) <= c.rounding
+    if not np.any(made & (normal != 0.0)):
+        return moved
+    lam[made] = normal[~made] = 0.0
+    u, point = c.spread(moved.point), moved.point.copy()
+    np.add.at(u, c.i, (inverse_mass[c.i] * normal)[:, None] * c.normal)
+    np.add.at(u, c.j, -(inverse_mass[c.j] * normal)[:, None] * c.normal)
+    point[:, :3] = u[: len(point)]
+    return replace(moved, point=point, multipliers=lam)
 
 
 def _chosen(e, active):

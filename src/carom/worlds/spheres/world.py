@@ -12,7 +12,7 @@ from carom.projection.nearest import Nearest
 from carom.projection.quadrature import adaptive_mean, repeated
 from carom.status import Status
 from carom.worlds.spheres import sliding
-from carom.worlds.spheres.contacts import Contacts
+from carom.worlds.spheres.contacts import Contacts, beyond_rounding
 from carom.worlds.spheres.glued import Doubled
 from carom.worlds.spheres.implicit import held_back, stiffness
 from carom.worlds.spheres.materials import Materials, most
@@ -88,7 +88,9 @@ class World(Moved):
         """The gaps that are closed at (t, q): to rounding, or to the tolerance if they pushed.
 
         What rests rests to the tolerance to which it is held: a contact that opens by so little
-        would else fall shut, in a step of its own, and a pile never come to rest.
+        would else fall shut, in a step of its own, and a pile never come to rest.  With friction
+        that it pushed is all that is remembered: of a guess, what it is off by would be off in each
+        step.
         """
         reach = np.full(self.N, 0.0 if memory is None else self._length())
         found = self._contacts(t, q, reach, memory)
@@ -97,6 +99,8 @@ class World(Moved):
             holds |= found.gamma < 0.0
         held = np.where(holds, self._length(), 0.0)
         found.rounding = np.maximum(found.rounding, held)
+        if self.pile.rubs:
+            found.guess = np.zeros_like(found.guess)
         return found if memory is None else found.chosen(found.closed())
 
     def project(self, metric, target, contacts, b, active=None) -> Projection:
@@ -160,6 +164,8 @@ class World(Moved):
             tangent_at, whole = q1 if bent else tangent_at, whole | passed
         else:
             moved = replace(moved, status=Status.unconverged)
+        if self.pile.bounces:
+            moved = beyond_rounding(moved, contacts, self._inverse_mass, dt)
         return contacts, _tall(replace(moved, iterations=sweeps))
 
     def between(self, q, q1, part):
