@@ -7,7 +7,7 @@ import carom
 from carom import models
 from carom.certificates.certify import certify, certify_arrays
 from certified import failed
-from planted import FAULTS, PAIRS, PLANTED, PLANTED_IN, Planted
+from planted import FAULTS, PAIRS, PLANTED, PLANTED_IN, Planted, too_early
 
 
 @pytest.mark.parametrize(("title", "scheme"), PAIRS)
@@ -19,6 +19,14 @@ def test_planted_faults_are_found(title, scheme):
         certificate = at.certificate(fault(at, sizes[0]))
         assert certificate.ok is False, f"{fault.__name__} not found\n{certificate}"
         assert clause in failed(certificate), f"{fault.__name__}\n{certificate}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", ["ball", "line polar"])
+def test_an_impact_three_steps_before_the_wall_is_found(title):
+    """The bound is two steps at the speed of the impact, not at the change of it, (1 + e) |w-|."""
+    at = Planted(PLANTED[title], PLANTED_IN["Moreau"])
+    assert failed(at.certificate(too_early(at, 3))) == ["complementarity"]
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,13 @@ def _sign(m):
 
 
 def _complementarity(m):
-    """A gap that pushes is within a step of being closed, at the speed that the push tells."""
+    """A gap that pushes is within a step of being closed, at the speed that the push tells.
+
+    It is that of an impact, lam (grad g . M^-1 grad g) = (1 + e) |w-|, or of several together.
+    """
     open_by = np.where(m.pushes, np.minimum(*ends(m.at.gap)), 0.0)
-    told = np.abs(m.lam[1:]) * m.at.inverse_mass[1:]
+    e = 0.0 if callable(m.system.restitution) else m.e
+    told = np.abs(m.lam[1:]) * m.at.inverse_mass[1:] / (1.0 + e)
     speed = np.maximum(np.maximum(*ends(np.abs(m.at.w))), told)
     bound = MARGIN * m.H[:, None] * (speed + m.dw) + m.small_gap[1:]
     return open_by, bound, m.t[1:]
@@ -192,7 +196,7 @@ CLAUSES = [
         _complementarity,
         "complementarity",
         "lam_i > 0 only if g_i = 0",
-        "2 h (max(|w|, lam / m) + dw)",
+        "2 h (max(|w|, lam/m/(1+e)) + dw)",
     ),
     Row(_momentum, "momentum", "M Dv = h f + grad g lam, each step", "2 b"),
     Row(_momentum_run, "momentum, run", "M Dv = h f + grad g lam, summed", "2 |sum of b|"),
