@@ -269,6 +269,22 @@ def test_carom_itself_enters(tmp_path):
     assert results.rows[0]["impulse"] < 1e-2
 
 
+@pytest.mark.slow
+def test_the_bouncing_dimer_is_a_row():
+    event, moreau = bench.METHODS["EventDriven"], bench.METHODS["Moreau"]
+    methods = [
+        bench.Method(**{**event.__dict__, "sizes": (1e-4, 1e-8)}),
+        bench.Method(**{**moreau.__dict__, "sizes": (1049, 8009)}),
+    ]
+    rows = bench.run(["bouncing dimer"], methods).rows
+    assert [row["status"] for row in rows] == ["ok"] * 4
+    assert {row["kind"] for row in rows} == {"rubbing"}
+    rough, fine, few, many = (row["q"] for row in rows)
+    assert fine < 1e-6 < 1e-3 * few
+    assert rough > 100 * fine
+    assert few > 4 * many
+
+
 @needs_chromium
 def test_the_report_in_a_browser(tmp_path):
     results = run()

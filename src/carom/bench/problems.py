@@ -45,6 +45,7 @@ PROBLEMS = {
     "Painleve's rod": lambda: models.painleve_rod(),
     "brake squeal": lambda: models.brake_squeal(),
     "woodpecker": lambda: models.woodpecker(),
+    "bouncing dimer": lambda: models.dimer(),
     "P12 wall": lambda: models.wall(),
     "P11 bar, thrown": lambda: models.elastic_bar(elements=100),
     "P11 bar, dropped": lambda: models.elastic_bar(elements=100, speed=0.0, g=10.0),
