@@ -7,7 +7,8 @@ which must, if there is an answer.  The path grows longer with the block: of a l
 contacts around those that lack are solved by Newton's method, or those around the one that lacks
 most in both ways, and then all are swept, in turn: as proximal problems, for sweeps over the law
 itself run in circles, and spoil what was found; these are tried after each turn, and taken where
-they end.
+they end.  Parts alone crawl once each of them is solved and only their borders lack: now and then
+Newton's method has all contacts again.
 
 There is no answer where friction holds what b drives apart: some impulses r in their cones do
 nothing, H^T r = 0, and b . r < 0.  So does a ball in a corner (mu >= 1) that Newton's law drives
@@ -60,29 +61,29 @@ def solved(problem, still, bounces: bool, planar: bool, limit: int, loose) -> tu
 
 def _block(part, still, bounces, planar, limit):
     """Sweeps, turns and pivots made on a block, and whether they led to an answer, in its lam."""
-    i, j, b, inverse = part[1], part[2], part[_B], part[7]
+    i, j, b, inverse, lam = part[1], part[2], part[_B], part[7], part[_LAM]
     done, led = _tried(part, planar, limit)
-    if led:
-        return done, True
-    if not bounces:
-        if not np.any(b[:, 0] < still):
-            return done, False
-        b[:, 0] = np.maximum(b[:, 0], still)
-        part[_LAM][:] = 0.0  # where there was no answer it has grown
-        more, led = _tried(part, planar, limit - done)
-        return done + more, led
-    held = np.zeros(len(i), bool)
-    for rings in _WIDENINGS:
+    tries = [_seen(part)]
+    held = np.zeros(len(i), bool) if bounces else np.ones(len(i), bool)
+    for rings in _WIDENINGS if bounces else (0,):
+        if led or done >= limit or not (bounces or np.any(b[:, 0] < still)):
+            break
         held |= _lacking(part) > 1.0
         for _ in range(rings):
             held = touching(held, i, j, inverse)
         b[held, 0] = np.maximum(b[held, 0], still[held])
-        part[_LAM][:] = 0.0
+        lam[:] = 0.0  # where there was no answer it has grown
         more, led = _tried(part, planar, limit - done)
         done += more
-        if led:
-            break
+        tries.append(_seen(part))
+    _, b[:], lam[:] = min(tries, key=lambda one: one[0])
     return done, led
+
+
+def _seen(part):
+    """What a block lacks, with its b and lam."""
+    lacks = float(np.max(_lacking(part)))
+    return lacks if lacks == lacks else np.inf, part[_B].copy(), part[_LAM].copy()
 
 
 def _settled(part, limit, loose):
@@ -179,6 +180,8 @@ def _by_parts(problem, planar, limit):
         done += _at_once(part, planar, turns, limit - done)[0]
         lam[rows] = part[_LAM]
         _creep(problem)
+        if not rings and len(i) <= _WHOLE and done < limit:
+            done += _at_once(problem, planar, _TURNS, limit - done)[0]
         kept = lam.copy()
         done += _CREPT + sliding.accelerated_gauss_seidel(*problem, _SWEPT)[2]
         if np.max(_lacking(problem)) > _SHARE:
