@@ -20,6 +20,7 @@ from carom.spheres import Box, Cylinder, Obstacles, Panel, Plane, Shell
 from carom.worlds.spheres.checks import check_overlap
 
 TOLERANCE = 1e-12  # of the runs: 300 times it is what a velocity may be off by
+PRESSED = 1e-15  # ... before the start of a pressed pile: its gaps are closed, not nearly
 HELD = 1e-10  # ... under Moreau: where a gap counts as closed must not be rounding, also far away
 ALIKE = 1e-7  # in the first steps: the tolerance, grown by the impacts of a few of them
 FIRST = 12  # steps
@@ -95,6 +96,7 @@ class Scene:
     grow: float = 0.0  # [1/s] of radii
     about: str = ""
     pressed: bool = False  # whether it starts with gaps of any size down to rounding
+    tolerance: float | None = None
     seen: Any = field(default=None, repr=False)  # how a motion is brought back
 
     def run(self, **record):
@@ -105,8 +107,8 @@ class Scene:
         if self.grow:
             radius = given["radius"]
             given["radius"] = lambda t: radius * (1.0 + self.grow * t)
-        held = isinstance(self.scheme, carom.Moreau)
-        pile = carom.Spheres(**given, tolerance=HELD if held else TOLERANCE)
+        usual = HELD if isinstance(self.scheme, carom.Moreau) else TOLERANCE
+        pile = carom.Spheres(**given, tolerance=self.tolerance or usual)
         record = carom.Record(**(record or {"every": 1}))
         T = self.steps * self.dt
         return carom.solve(pile, self.scheme, t1=T, dt=self.dt, record=record, throw=False)
@@ -366,19 +368,24 @@ def scene(seed, number):
     if pressed:
         given |= settled(given, float(dt), unit(rng, d) / L)
     names = ",".join(type(w).__name__ for w in walls)
-    about = f"d={d} N={N} {kind}{' pressed' * pressed} {names} {scheme} mu={rub:g} e={e} "
+    about = f"d={d} N={N} {kind}{' pressed' * pressed} {names} {scheme} mu={rub:g} "
+    about += f"e={given['restitution']} "
     about += f"{'glue ' * bool(glue)}drag={drag} grow={grow:.1g} period={period} ratio={ratio} "
     about += f"spin={spin is not None} rolling={given.get('rolling', 0)} dt={dt:.2g}"
     return Scene(given, scheme, float(dt), 40, drag, grow, about, pressed)
 
 
 def settled(given, dt, down):
-    """The same spheres after they fell on each other for a while, without friction."""
+    """The same spheres after they fell on each other for a while, without friction; e = 0.
+
+    (With e > 0 what comes of impacts at once is no continuous function of the state.)
+    """
     plain = dict(given, restitution=0.0, friction=0.0, rolling=0.0, twisting=0.0, spin=None)
     plain |= {"glue": False, "gravity": 20.0 * down}
-    end = Scene(plain, carom.Maury(), dt, 100, drag=3.0).run(final=True)
+    end = Scene(plain, carom.Maury(), dt, 100, drag=3.0, tolerance=PRESSED).run(final=True)
     gravity = given["gravity"] if np.any(given["gravity"]) else 10.0 * down
-    return {"position": end.x[-1], "velocity": end.v[-1], "gravity": gravity}
+    start = {"position": end.x[-1], "velocity": end.v[-1], "gravity": gravity}
+    return start | {"restitution": 0.0, "material": None}
 
 
 def unit(rng, d):

@@ -11,7 +11,7 @@ from carom.projection.fixed_point import Solved
 from carom.projection.nearest import Nearest
 from carom.projection.quadrature import adaptive_mean, repeated
 from carom.status import Status
-from carom.worlds.spheres import sliding
+from carom.worlds.spheres import sliding, surfaces
 from carom.worlds.spheres.contacts import Contacts, beyond_rounding
 from carom.worlds.spheres.glued import Doubled
 from carom.worlds.spheres.implicit import held_back, stiffness
@@ -531,11 +531,11 @@ class World(Moved):
         return bool(kernels.rows.closed_beyond(x, r, reach, wider, whole, moved, spare, *lists) > 0)
 
     def _rate(self, contacts, t, x):
-        """(p,) d gap / dt, by a difference over a thousandth of a step where things move."""
+        """(p,) d gap / dt, by a difference over a part of a step where things move."""
         rate = np.zeros(len(contacts.gap))
         walls = self.pile.walls
         if callable(self.pile.radius) or walls.moving or walls.drifting:
-            over = 1e-3 * self.dt
+            over = surfaces.OVER * self.dt
             early, late = t - 0.5 * over, t + 0.5 * over
             growth = (self.radii(late) - self.radii(early)) / over
             drift = np.zeros_like(x)
