@@ -10,7 +10,7 @@ own motion: the velocity of the point, and the turning of its directions,
     spin = 1/2 sum_a  a x da/dt,       a: an orthonormal frame that is carried along          (2)
 
 (which is a x da/dt for a wall with one direction: it does not turn about that by itself), both by a
-difference over a tenth of a step: rounding in it moves a surface by ten units in a step.
+difference over a hundredth of a step.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from carom import errors
 from carom.worlds.spheres.given import at_time
 
-OVER = 0.1  # of a step
+_OVER = 1e-2  # of a step
 
 
 def of_walls(walls, t: float, dt: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -26,7 +26,7 @@ def of_walls(walls, t: float, dt: float) -> tuple[np.ndarray, np.ndarray, np.nda
     point, _ = _placed(*walls.at(t))
     velocity, spin = np.zeros_like(point), np.zeros_like(point)
     if walls.moving:
-        over = OVER * dt
+        over = _OVER * dt
         kinds, before = walls.at(t - 0.5 * over)
         early, frame0 = _placed(kinds, before)
         late, frame1 = _placed(kinds, walls.at(t + 0.5 * over)[1])
@@ -44,7 +44,7 @@ def of_walls(walls, t: float, dt: float) -> tuple[np.ndarray, np.ndarray, np.nda
 
 def of_obstacles(walls, t: float, dt: float) -> tuple[np.ndarray, np.ndarray]:
     """Velocities and spins (K, 3) of obstacles."""
-    over = OVER * dt
+    over = _OVER * dt
     velocity = np.zeros_like(walls.obstacles_at(t)[0])
     if walls.drifting:
         early, late = walls.obstacles_at(t - 0.5 * over)[0], walls.obstacles_at(t + 0.5 * over)[0]

@@ -11,7 +11,7 @@ from carom.projection.fixed_point import Solved
 from carom.projection.nearest import Nearest
 from carom.projection.quadrature import adaptive_mean, repeated
 from carom.status import Status
-from carom.worlds.spheres import sliding, surfaces
+from carom.worlds.spheres import sliding
 from carom.worlds.spheres.contacts import Contacts, beyond_rounding
 from carom.worlds.spheres.glued import Doubled
 from carom.worlds.spheres.implicit import held_back, stiffness
@@ -27,6 +27,7 @@ _VELOCITY = 300.0  # tolerances: what a velocity may be off by, of the change th
 _COARSEST = 3e-2  # ... and at most
 _NEVER_MIND = 1e30  # in its place where only the overlap counts
 _ROUNDING = 8.0 * np.finfo(float).eps  # of coordinates and radii: a gap so small is closed
+_OVER = 0.1  # of a step, for the rate of a gap: rounding in it is ten units in a step
 _ELSEWHERE = 1e-6  # of the largest shift, as in kernels/numba/projection.py
 _CURVED = 0.5  # part of the tolerance up to which a curved wall is followed
 
@@ -535,7 +536,7 @@ class World(Moved):
         rate = np.zeros(len(contacts.gap))
         walls = self.pile.walls
         if callable(self.pile.radius) or walls.moving or walls.drifting:
-            over = surfaces.OVER * self.dt
+            over = _OVER * self.dt
             early, late = t - 0.5 * over, t + 0.5 * over
             growth = (self.radii(late) - self.radii(early)) / over
             drift = np.zeros_like(x)
