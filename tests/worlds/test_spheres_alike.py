@@ -11,7 +11,7 @@ from carom.spheres import Obstacles
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [0, 1, *range(3, 8)])
+@pytest.mark.parametrize("number", [0, 1, *range(3, 8), 26])
 def test_scenes_in_other_frames(number):
     _, _, found = scenes.compared(20261116, number)
     for name, (off, steps) in found.items():
