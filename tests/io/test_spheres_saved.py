@@ -1,5 +1,8 @@
 """Motions of spheres do what motions of systems do: saved, loaded, in xarray, drawn, refined."""
 
+import contextlib
+import signal
+
 import numpy as np
 import pytest
 
@@ -106,3 +109,21 @@ def test_two_records_inside_one_step_survive_a_stop(tmp_path):
         np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
     for a, b in zip(resumed.contacts, whole.contacts, strict=True):
         np.testing.assert_array_equal(a.impulse, b.impulse)
+
+
+@pytest.mark.slow
+def test_ctrl_c_that_was_dropped_ends_the_run(tmp_path):
+    """Python drops it inside a callback of the garbage collector: the run ends after that step."""
+    path, usual = tmp_path / "pile.vtkhdf", signal.getsignal(signal.SIGINT)
+
+    def force(t, x, v):
+        if t > 0.045:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        return np.zeros_like(x)
+
+    pile = carom.spheres.column(3, force=force)
+    with pytest.raises(KeyboardInterrupt):
+        carom.solve(pile, carom.Maury(), t1=0.2, dt=1e-2, record=carom.Record(path))
+    assert 4 <= len(carom.load(path, pile=pile)) <= 7
+    assert signal.getsignal(signal.SIGINT) is usual

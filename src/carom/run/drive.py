@@ -6,6 +6,8 @@ stepped.py that of NumPy's.  It hands out pieces, a store keeps them: memory, or
 """
 
 import contextlib
+import signal
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,10 +44,11 @@ def drive(course, record, progress, throw: bool) -> Any:
         course.running(),
         _bar(progress, course.steps) as show,
         contextlib.closing(_begun(course, record)) as store,
-        _interruptible(),
+        _interruptible() as stop_if_asked,
     ):
         while not course.ended:
             store.add(course.advance(), course)
+            stop_if_asked()
             show(course)
         store.add(course.rest(), course)
         solution = store.solution(course)
@@ -124,10 +127,31 @@ def _bar(wanted, steps: int):
 
 @contextlib.contextmanager
 def _interruptible():
-    """Ctrl-C inside a compiled kernel comes out of it as a SystemError: say what it was."""
+    """Ctrl-C ends a run wherever it arrives; what is given does so after a piece.
+
+    From inside a compiled kernel it comes as a SystemError, and inside a callback of the garbage
+    collector, of which JAX has one, Python drops it.
+    """
+    asked, usual = [], signal.default_int_handler
+
+    def note(number, frame):
+        asked.append(number)
+        usual(number, frame)
+
+    def stop_if_asked():
+        if asked:
+            raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    ours = main and signal.getsignal(signal.SIGINT) is usual
+    if ours:
+        signal.signal(signal.SIGINT, note)
     try:
-        yield
+        yield stop_if_asked
     except SystemError as problem:
         if isinstance(problem.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
         raise
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, usual)
