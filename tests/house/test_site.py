@@ -62,6 +62,7 @@ def page(site):
         page.on("requestfailed", lambda r: wrong.append(r.url))
         page.on("request", lambda r: asked.append(r.url))
         page.goto(f"{site}/index.html")
+        page.wait_for_load_state("networkidle")  # what a page that is left still loads has failed
         yield page
         page.wait_for_load_state("networkidle")
         browser.close()
@@ -108,7 +109,7 @@ def test_equations_are_drawn(page, site):
 
 def test_a_page_of_the_gallery(page, site):
     page.click("text=Gallery")
-    page.wait_for_load_state("networkidle")  # a picture that is left behind counts as failed
+    page.wait_for_load_state("networkidle")
     names = {p.stem for p in (ROOT / "docs" / "scripts").glob("*.py")}
     shown = page.eval_on_selector_all(
         ".sphx-glr-thumbcontainer a[href]", "links => links.map(a => a.getAttribute('href'))"
