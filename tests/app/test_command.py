@@ -411,7 +411,13 @@ def test_served_to_this_machine_alone(pile):
 @needs_chromium
 def test_the_view_in_a_browser(carom_does, pile, tmp_path):
     assert carom_does("view", pile, "--export", "pile.html")[0] == 0
-    with opened(tmp_path / "pile.html", viewport={"width": 800, "height": 600}) as page:
+    window = {"viewport": {"width": 800, "height": 600}}
+    for colour in ("light", "dark"):  # as the system is
+        with opened(tmp_path / "pile.html", **window, color_scheme=colour) as page:
+            assert page.evaluate("document.documentElement.dataset.theme === 'light'") == (
+                colour == "light"
+            )
+    with opened(tmp_path / "pile.html", **window, color_scheme="dark") as page:
         until(page, "S.frames > 0")
         sol = carom.load(pile)
         assert page.evaluate("S.drawn") == 36
