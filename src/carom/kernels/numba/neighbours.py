@@ -252,19 +252,30 @@ def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, bo
     return start, found
 
 
+@kernel()
+def _place(values, begin, end, value):
+    """Where ``value`` is in values[begin:end], which is in order; -1 if it is not."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if values[middle] == value:
+            return middle
+        if values[middle] < value:
+            begin = middle + 1
+        else:
+            end = middle
+    return -1
+
+
 @kernel(parallel=True)
 def carry_over(old_start, old_partner, old_value, start, partner, value):
-    """Copy the value of every pair that was listed before; 0 for the others."""
+    """Copy the value of every pair that was listed before, on either side; 0 for the others."""
     for i in prange(start.shape[0] - 1):
         for k in range(start[i], start[i + 1]):
             j = partner[k]
-            value[k] = 0.0
-            for m in range(old_start[i], old_start[i + 1]):
-                if old_partner[m] == j:
-                    value[k] = old_value[m]
-            for m in range(old_start[j], old_start[j + 1]):
-                if old_partner[m] == i:
-                    value[k] = old_value[m]
+            m = _place(old_partner, old_start[i], old_start[i + 1], j)
+            if m < 0:
+                m = _place(old_partner, old_start[j], old_start[j + 1], i)
+            value[k] = old_value[m] if m >= 0 else 0.0
 
 
 @kernel(parallel=True)

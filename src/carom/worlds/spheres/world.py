@@ -11,7 +11,7 @@ from carom.projection.fixed_point import Solved
 from carom.projection.nearest import Nearest
 from carom.projection.quadrature import adaptive_mean, repeated
 from carom.status import Status
-from carom.worlds.spheres import sliding
+from carom.worlds.spheres import sliding, stalled
 from carom.worlds.spheres.contacts import Contacts, beyond_rounding
 from carom.worlds.spheres.glued import Doubled
 from carom.worlds.spheres.implicit import held_back, stiffness
@@ -413,7 +413,7 @@ class World(Moved):
         if rows.gamma is not None and np.any(rows.gamma < 0.0):
             glued = Doubled(rows, b, rows.guess)
             given = glued.start, glued.i, glued.j, glued.normal, glued.b
-        u, residual, iterations = kernels.projection.accelerated_gauss_seidel(
+        u, residual, iterations = stalled.projected(
             *given,
             self._inverse_mass_now(),
             contacts.spread(target),
