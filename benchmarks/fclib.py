@@ -3,8 +3,8 @@
     python benchmarks/fclib.py [--tolerance 1e-8] [--siconos /usr/bin/python3]
 
 The problems are the .npz files of $CAROM_FCLIB, else of ../shared/fclib.  Siconos runs in a process
-of its own, with the Python that can import it (Debian: python3-siconos), through three of its
-solvers, with its tolerance lowered until the measure of carom.fclib, (3), is reached.  CPU time of
+of its own, with the Python that can import it (Debian: python3-siconos, python3-scipy), through three
+of its solvers, with its tolerance lowered until the measure of carom.fclib, (3), is reached.  CPU time of
 one core, best of several; the problem is built before, in both.
 """
 
@@ -113,6 +113,11 @@ def main():
     arguments.add_argument("--tolerance", type=float, nargs="*", default=[1e-4, 1e-8])
     arguments.add_argument("--siconos", default=None, help="a Python that can import siconos")
     given = arguments.parse_args()
+    if given.siconos:
+        needed = "import numpy, scipy.sparse, siconos.numerics"
+        tried = subprocess.run([given.siconos, "-c", needed], capture_output=True, text=True)
+        if tried.returncode:
+            sys.exit(f"{given.siconos} cannot run Siconos:\n{tried.stderr}")
     lab, paths = table_of_lab(), sorted(FOLDER.glob("*.npz"))
     if not paths:
         sys.exit(f"no problems in {FOLDER}; set CAROM_FCLIB")
