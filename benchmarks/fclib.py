@@ -3,9 +3,9 @@
     python benchmarks/fclib.py [--tolerance 1e-8] [--siconos /usr/bin/python3]
 
 The problems are the .npz files of $CAROM_FCLIB, else of ../shared/fclib.  Siconos runs in a process
-of its own, with the Python that can import it (Debian: python3-siconos, python3-scipy), through three
-of its solvers, with its tolerance lowered until the measure of carom.fclib, (3), is reached.  CPU time of
-one core, best of several; the problem is built before, in both.
+of its own, with the Python that can import it (Debian: python3-siconos and python3-scipy), through
+three of its solvers, with its tolerance lowered until the measure of carom.fclib, (3), is reached.
+CPU time of one core, best of several; the problem is built before, in both.
 """
 
 import argparse
