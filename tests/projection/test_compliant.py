@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import piles
 from carom import fclib
 from carom.projection import compliant, proximal
 
@@ -62,6 +63,24 @@ def test_masses_apart():
     problem = at_random(3, 10.0, 124, 3.0)
     r = np.random.default_rng(124).exponential(size=(len(problem.mu), 1)) * np.eye(3)[:1]
     assert followed(problem, r.ravel())[-1] <= 1e-8
+
+
+def test_any_unit_of_velocity():
+    """The law has no scale: a pile that creeps is solved as one that falls."""
+    for scale in (1e-12, 1e12):
+        for seed in range(3):
+            fast = at_random(3, 0.3, seed)
+            problem = fclib.Problem(W=fast.W, q=scale * fast.q, mu=fast.mu, dim=3)
+            assert followed(problem)[-1] <= 1e-8, (scale, seed)
+
+
+def test_nearly_parallel_normals():
+    """A stack whose normals differ by 1e-4, mu = 0: what tells contacts apart on the way, divided
+    by the least eigenvalue of W, must not be what ends it."""
+    for seed in range(2):
+        W, q, mu, dim = piles.stack(np.random.default_rng(seed), 8, 0.0, noise=0.0, tilt=1e-4)
+        problem = fclib.Problem(W=W, q=q, mu=mu, dim=dim)
+        assert followed(problem)[-1] <= 1e-8, seed
 
 
 def corner(mu, b):

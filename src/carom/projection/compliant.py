@@ -39,7 +39,7 @@ _LONGEST = 0.3  # step of y, of the lengths of y and q
 _TURNS, _CHORDS = 3, 5  # of Newton's method, and steps with one of its matrices
 _MOST = 1e4  # times the first eps: no return
 _SMALL = 0.3  # eps at which the modes may be those of eps = 0
-_APART = 1e-8  # of the largest velocity: contacts with nothing to do differ by so much
+_APART = 1e-10  # of the largest velocity: contacts with nothing to do differ by so much
 
 
 def solve(W, q, mu, dim, size, r, pivots, good):
@@ -58,11 +58,12 @@ class _Path:
         self.weight = np.repeat(np.sqrt(size), dim)
         self.longest = _FARTHEST[0]
         scale = sparse.diags(1.0 / self.weight)
-        self.A, self.w = (scale @ W @ scale).tocsr(), q / self.weight
+        self.A, w = (scale @ W @ scale).tocsr(), q / self.weight
+        self.unit = np.max(np.abs(w), initial=0.0) or 1.0  # of y and u: the law has no scale
+        self.w = w / self.unit
         self.size = np.linalg.norm(self.w)
         rng = np.random.default_rng(self.p)
-        apart = rng.uniform(-_APART, _APART, len(q))
-        self.apart = apart * np.max(np.abs(self.w), initial=0.0)
+        self.apart = rng.uniform(-_APART, _APART, len(q))
         self.first = max(1.0, np.max(mu, initial=0.0))  # eps: there are loops below mu
 
     def velocity(self, y, eps):
@@ -144,7 +145,7 @@ class _Path:
         A curve that comes back began between two turns, and ends the other way; or else a step
         went across a face and back, unseen, and shorter ones are made.
         """
-        begun, made = self.begun(self.weight * r.ravel()), 0
+        begun, made = self.begun(self.weight * r.ravel() / self.unit), 0
         if begun is None:
             return r, 0, None
         y = self.centre
@@ -153,10 +154,15 @@ class _Path:
                 y, eps, more = self.along(*begun, sign, pivots - made, good)
                 made += more
                 if eps <= _LEAST:
-                    return y / self.weight, made, eps * self.weight * (y - self.centre)
+                    lacks = eps * self.weight * (y - self.centre) * self.unit
+                    return self.impulse(y), made, lacks
                 if made >= pivots:
                     break
-        return y / self.weight, made, None
+        return self.impulse(y), made, None
+
+    def impulse(self, y):
+        """r"""
+        return y * self.unit / self.weight
 
     def along(self, y: Any, eps, mode, sign, pivots, good):
         """y and eps where the curve ends, or where it is left, and the pivots made.
@@ -187,7 +193,7 @@ class _Path:
                 if eps < _SMALL:
                     rigid = self.rigid(y, mode, solved)
                     for x in (*rigid[-1 if eps > _LEAST else 0 :], y):  # near rounding one may do
-                        if good(x / self.weight):
+                        if good(self.impulse(x)):
                             return x, 0.0, made
                 c = self.tangent(y, eps, B, solved)
                 if eps <= _LEAST and self.endless(y, c):
