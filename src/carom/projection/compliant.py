@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import get_lapack_funcs
 from scipy.sparse import linalg
 
 from carom.projection import proximal
@@ -39,7 +40,10 @@ _LONGEST = 0.3  # step of y, of the lengths of y and q
 _TURNS, _CHORDS = 3, 5  # of Newton's method, and steps with one of its matrices
 _MOST = 1e4  # times the first eps: no return
 _SMALL = 0.3  # eps at which the modes may be those of eps = 0
+_DENSE = 300  # unknowns, up to which J is factorised as a full matrix
 _APART = 1e-10  # of the largest velocity: contacts with nothing to do differ by so much
+
+_FACTORED, _SOLVED = get_lapack_funcs(("getrf", "getrs"))  # of doubles
 
 
 def solve(W, q, mu, dim, size, r, pivots, good):
@@ -59,6 +63,10 @@ class _Path:
         self.longest = _FARTHEST[0]
         scale = sparse.diags(1.0 / self.weight)
         self.A, w = (scale @ W @ scale).tocsr(), q / self.weight
+        self.full = self.one = None
+        if len(q) <= _DENSE:
+            self.A = self.A.toarray()
+            self.full, self.one = (x.reshape(self.p, dim, -1) for x in (self.A, np.eye(len(q))))
         self.unit = np.max(np.abs(w), initial=0.0) or 1.0  # of y and u: the law has no scale
         self.w = w / self.unit
         self.size = np.linalg.norm(self.w)
@@ -82,7 +90,7 @@ class _Path:
                 F = law.newton(x, u)[0]
                 if np.linalg.norm(F) <= _EXACT * (1.0 + np.max(np.abs(x), initial=0.0)):
                     return x, eps, self.modes(x - u)
-                step = proximal._step(law, self.A.tocsc(), x, u, eps)
+                step = proximal._step(law, sparse.csc_matrix(self.A), x, u, eps)
                 moved = self.A @ step + eps * step
                 trials = [
                     (np.linalg.norm(law.newton(x + part * step, u + part * moved)[0]), part)
@@ -124,20 +132,30 @@ class _Path:
             turning = np.eye(m - 1) - unit[:, :, None] * unit[:, None, :]
             B[e, 1:, 1:] = (mu[e] * z[e, 0] / length)[:, None, None] * turning
         moves = np.flatnonzero(np.repeat(mode != OPEN, m))
-        blocks = sparse.bsr_matrix((B, np.arange(self.p), np.arange(self.p + 1)), self.A.shape)
-        blocks = blocks.tocsr()[moves]
-        J = blocks @ self.A + (eps - 1.0) * blocks
-        J = J.tocsc()[:, moves] + sparse.eye(len(moves), format="csc")
-        factor = linalg.splu(J.tocsc()) if len(moves) else None
+        factor = self.factor(B, eps, moves) if len(moves) else None
 
         def solved(x):
             """J^-1 x, x = 0 where a contact is open."""
             found = np.zeros(len(x))
             if factor is not None:
-                found[moves] = factor.solve(x[moves])
+                found[moves] = factor(x[moves])
             return found
 
         return B, solved
+
+    def factor(self, B, eps, moves):
+        """x -> J^-1 x, of the rows and columns ``moves``; a RuntimeError where J is singular."""
+        if self.full is not None:
+            J = B @ (self.full + (eps - 1.0) * self.one) + self.one
+            lu, pivots, lost = _FACTORED(J.reshape(self.A.shape)[np.ix_(moves, moves)])
+            if lost or not np.all(np.isfinite(lu)):
+                raise RuntimeError("J is singular")
+            return lambda x: _SOLVED(lu, pivots, x)[0]
+        blocks = sparse.bsr_matrix((B, np.arange(self.p), np.arange(self.p + 1)), self.A.shape)
+        blocks = blocks.tocsr()[moves]
+        J = blocks @ self.A + (eps - 1.0) * blocks
+        J = J.tocsc()[:, moves] + sparse.eye(len(moves), format="csc")
+        return linalg.splu(J.tocsc()).solve
 
     def followed(self, r, pivots, good):
         """The end of the curve, pivots made, and what is left of what contacts yield there.
