@@ -40,7 +40,9 @@ _LONGEST = 0.3  # step of y, of the lengths of y and q
 _TURNS, _CHORDS = 3, 5  # of Newton's method, and steps with one of its matrices
 _MOST = 1e4  # times the first eps: no return
 _SMALL = 0.3  # eps at which the modes may be those of eps = 0
-_DENSE = 300  # unknowns, up to which J is factorised as a full matrix
+# Unknowns, up to which J is factorised as a full matrix: beyond, and in products with a full A
+# before, OpenBLAS has threads wait for each other (60 times as long on a busy machine).
+_DENSE = 96
 _APART = 1e-10  # of the largest velocity: contacts with nothing to do differ by so much
 
 _FACTORED, _SOLVED = get_lapack_funcs(("getrf", "getrs"))  # of doubles
@@ -65,8 +67,8 @@ class _Path:
         self.A, w = (scale @ W @ scale).tocsr(), q / self.weight
         self.full = self.one = None
         if len(q) <= _DENSE:
-            self.A = self.A.toarray()
-            self.full, self.one = (x.reshape(self.p, dim, -1) for x in (self.A, np.eye(len(q))))
+            both = self.A.toarray(), np.eye(len(q))
+            self.full, self.one = (x.reshape(self.p, dim, -1) for x in both)
         self.unit = np.max(np.abs(w), initial=0.0) or 1.0  # of y and u: the law has no scale
         self.w = w / self.unit
         self.size = np.linalg.norm(self.w)
