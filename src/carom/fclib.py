@@ -15,6 +15,7 @@ An answer is measured by the natural map as a velocity, relative to q,
 Most problems of piles have more unknowns than motions: u is determined, r often is not.
 """
 
+import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +27,16 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from carom.errors import CaromError, FrictionError, NonFiniteError, RecordError, ShapeError
+from carom.arguments import suggesting
+from carom.errors import (
+    CaromError,
+    FrictionError,
+    KindError,
+    MassError,
+    NonFiniteError,
+    RecordError,
+    ShapeError,
+)
 from carom.kernels import friction
 from carom.projection import compliant, proximal
 from carom.projection.cones import onto_cone
@@ -40,7 +50,10 @@ _HEAVY = 0.4  # damping of the sweeps that are tried last
 _ASYMMETRY = 0.01  # of W, relative: beyond it a warning is given
 
 
-@dataclass(frozen=True, slots=True)
+_OK = Status.ok  # each look into Status takes a microsecond, a fourth of a small problem
+
+
+@dataclass(slots=True)
 class Result:
     """An answer with its measure.  ``status`` is ``carom.Status.ok`` where ``residual`` is within
     the tolerance; otherwise it says what was found, and r is the best answer known."""
@@ -68,6 +81,7 @@ class Problem:
     motion: dict[str, Any] | None  # M, H, f, w of a global problem, else None
     asymmetry: float  # largest |W - W^T| / largest |W|
 
+    @suggesting
     def __init__(self, *, W, q, mu, dim=3, motion=None):
         self.dim = _dimension(dim)
         self.q = _vector(q, "q")
@@ -117,12 +131,15 @@ class Problem:
         converge comes back with a status, and is not raised: (1) need not have an answer where
         contacts wedge each other and q drives them together.
         """
-        if not tolerance > 0.0:
+        tolerance = _number(tolerance, "tolerance", "such as 1e-8")
+        if not 0.0 < tolerance < np.inf:
             raise CaromError(f"tolerance={tolerance}: it must be positive, such as 1e-8")
+        if type(limit) is not int or limit < 1:
+            limit = _count(limit, "limit")
         n, size = len(self.mu), len(self.q)
         work = np.zeros(4 * size + n)
         if start is not None:
-            work[:size] = self._impulse(start)
+            work[:size] = self._impulse(start, "start")
         if self._size == 0.0:  # at rest without impulses
             return self._result(np.zeros(size), self.q.copy(), 0.0, 0, tolerance)
         goal = tolerance * self._size
@@ -177,7 +194,7 @@ class Problem:
 
         ``convex``: as in ``solve``.
         """
-        r = self._impulse(r)
+        r = self._impulse(r, "r")
         found = _natural(self, r, self.W @ r + self.q, 0.0 if convex else 1.0)
         return float(np.linalg.norm(found)) / (self._size or 1.0)
 
@@ -186,16 +203,23 @@ class Problem:
 
         ``title`` and ``description`` are words in it.
         """
-        _write(self, Path(path), result, title, description)
+        path = _path(path)
+        if result is not None:
+            if not isinstance(result, Result):
+                raise KindError(f"result={result!r}: what problem.solve() returns is wanted")
+            self._impulse(result.r, "the r of the result")
+        if not path.absolute().parent.is_dir():
+            raise RecordError(f"there is no folder {path.absolute().parent}: make it first")
+        _write(self, path, result, str(title), str(description))
 
-    def _impulse(self, r):
-        r = _vector(r, "r")
+    def _impulse(self, r, name):
+        r = _vector(r, name)
         if r.shape != self.q.shape:
-            raise ShapeError(f"r has shape {r.shape}; this problem's is {self.q.shape}")
+            raise ShapeError(f"{name} has shape {r.shape}; this problem's is {self.q.shape}")
         return r
 
     def _result(self, r, u, residual, iterations, tolerance):
-        status = Status.ok if residual <= tolerance else Status.unconverged
+        status = _OK if residual <= tolerance else Status.unconverged
         v = None
         if self.motion is not None:
             v = _inverse(self.motion["M"])(self.motion["H"] @ r + self.motion["f"])
@@ -221,13 +245,42 @@ def _natural(problem, r, u, s):
 
 
 def _dimension(dim) -> int:
-    if dim not in (2, 3):
+    if np.ndim(dim) or dim not in (2, 3):
         raise ShapeError(f"dim={dim!r}: it is 2 (planar) or 3 (spatial)")
     return int(dim)
 
 
+def _number(x, name, example) -> float:
+    if type(x) is float:
+        return x
+    try:
+        return float(x)
+    except (TypeError, ValueError):
+        raise KindError(f"{name}={x!r}: a number is wanted, {example}") from None
+
+
+def _count(x, name) -> int:
+    found = _number(x, name, "such as 20000")
+    if not (found.is_integer() and found >= 1.0):
+        raise KindError(f"{name}={x!r}: a whole number from 1 on is wanted, such as 20000")
+    return int(found)
+
+
+def _real(x, name) -> np.ndarray:
+    """A new array of floats."""
+    try:
+        found = np.asarray(x)
+        if found.dtype.kind in "biuf":
+            return np.array(found, float)
+        if found.dtype.kind == "O" and all(isinstance(one, numbers.Real) for one in found.flat):
+            return found.astype(float)
+    except (TypeError, ValueError):  # such as rows of several lengths
+        pass
+    raise KindError(f"{name}={str(x)[:60]!r}: real numbers are wanted")
+
+
 def _vector(x, name) -> np.ndarray:
-    x = np.array(x, float)
+    x = _real(x, name)
     if x.ndim != 1:
         raise ShapeError(f"{name} has shape {x.shape}; one axis is wanted")
     if not np.all(np.isfinite(x)):
@@ -236,6 +289,12 @@ def _vector(x, name) -> np.ndarray:
 
 
 def _matrix(A, name, shape) -> sparse.csc_matrix:
+    if not sparse.issparse(A):
+        A = _real(A, name)
+        if A.ndim != 2:
+            raise ShapeError(f"{name} has shape {A.shape}; two axes are wanted")
+    elif A.dtype.kind not in "biuf":
+        raise KindError(f"{name} has entries of type {A.dtype}: real numbers are wanted")
     A = sparse.csc_matrix(A, dtype=float)
     if A.shape != shape:
         raise ShapeError(f"{name} has shape {A.shape}; with the vectors given it must be {shape}")
@@ -246,7 +305,7 @@ def _matrix(A, name, shape) -> sparse.csc_matrix:
 
 
 def _friction(mu, contacts) -> np.ndarray:
-    mu = np.array(mu, float)
+    mu = _real(mu, "mu")
     if mu.ndim == 0:
         mu = np.full(contacts, float(mu))
     if mu.shape != (contacts,):
@@ -264,9 +323,11 @@ def _asymmetry(W) -> float:
 
 def _inverse(M) -> Callable[[Any], Any]:
     """x -> M^-1 x for vectors and sparse matrices."""
+    light = np.flatnonzero(~(M.diagonal() > 0.0))
+    if len(light):
+        k = light[0]
+        raise MassError(f"M[{k}, {k}] = {M[k, k]:g}: the inertia of a coordinate is positive")
     if M.nnz == M.shape[0] and np.array_equal(M.indices, np.arange(M.shape[0])):
-        if np.any(M.data == 0.0):
-            raise CaromError("M has a zero on its diagonal: a coordinate without inertia")
         scale = sparse.diags(1.0 / M.data)
         return lambda x: scale @ x
     try:
@@ -300,6 +361,8 @@ def of_step(sol, record: int = -1) -> Problem:
     record
         The index of the record, -1 for the last.
     """
+    if not hasattr(sol, "starting"):
+        raise KindError(f"sol={str(sol)[:60]!r}: a solution of carom.solve is wanted")
     world, t, q, v = sol.starting(record)
     heard = _Listener(world)
     scheme, dt = sol.scheme, float(sol.dt)
@@ -350,42 +413,61 @@ def load(path) -> Problem:
     """
     import h5py
 
-    path = Path(path)
+    path = _path(path)
     if not path.is_file():
         raise RecordError(f"there is no file {path}")
-    with h5py.File(path, "r") as file:
+    try:
+        opened = h5py.File(path, "r")
+    except OSError as error:
+        raise RecordError(f"{path} is no HDF5 file: {error}") from error
+    with opened as file:
         for name, read in (("fclib_local", _read_local), ("fclib_global", _read_global)):
             if name in file:
                 return read(file[name], path)
         raise RecordError(f"{path} holds {sorted(file)}: neither fclib_local nor fclib_global")
 
 
+def _path(path) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise KindError(f"path={path!r}: the name of a file is wanted") from None
+
+
 def _read_local(group, path) -> Problem:
     _no_equalities(group, ("V", "R"), path)
-    vectors = group["vectors"]
     return Problem(
         W=_read_matrix(group, "W", path),
-        q=vectors["q"][()],
-        mu=vectors["mu"][()],
-        dim=_space(group),
+        q=_read(group, "vectors/q", path),
+        mu=_read(group, "vectors/mu", path),
+        dim=_read_count(group, "spacedim", path),
     )
 
 
 def _read_global(group, path) -> Problem:
     _no_equalities(group, ("G",), path)
-    vectors = group["vectors"]
     return Problem.from_global(
         M=_read_matrix(group, "M", path),
         H=_read_matrix(group, "H", path),
-        f=vectors["f"][()],
-        w=vectors["w"][()],
-        mu=vectors["mu"][()],
-        dim=_space(group),
+        f=_read(group, "vectors/f", path),
+        w=_read(group, "vectors/w", path),
+        mu=_read(group, "vectors/mu", path),
+        dim=_read_count(group, "spacedim", path),
     )
 
 
-def _space(group) -> int:
-    return int(np.ravel(group["spacedim"][()])[0])
+def _read(group, name, path) -> np.ndarray:
+    """Numbers, one axis."""
+    if name not in group:
+        raise RecordError(f"{path} has no {group.name.strip('/')}/{name}")
+    return np.ravel(_real(group[name][()], f"{name} of {path}"))
+
+
+def _read_count(group, name, path) -> int:
+    found = _read(group, name, path)
+    if len(found) != 1 or not found[0].is_integer():
+        raise RecordError(f"{path}: {name} = {found}, where one whole number is wanted")
+    return int(found[0])
 
 
 def _no_equalities(group, names, path):
@@ -402,15 +484,27 @@ def _read_matrix(group, name, path) -> Any:
     if name not in group:
         raise RecordError(f"{path} has no matrix {name}")
     entry = group[name]
-    m, n, nz = (int(np.ravel(entry[key][()])[0]) for key in ("m", "n", "nz"))
-    p, i, x = (entry[key][()] for key in ("p", "i", "x"))
-    if nz == -1:
-        return sparse.csc_matrix((x[: p[-1]], i[: p[-1]], p), shape=(m, n))
-    if nz == -2:
-        return sparse.csr_matrix((x[: p[-1]], i[: p[-1]], p), shape=(m, n)).tocsc()
+    m, n, nz = (_read_count(entry, key, path) for key in ("m", "n", "nz"))
+    p, i = (_read(entry, key, path).astype(np.int64) for key in ("p", "i"))
+    x = _read(entry, "x", path)
+    if nz < -2:
+        raise RecordError(f"{path}: nz={nz} of {name} is none of -1 (columns), -2 (rows), >= 0")
     if nz >= 0:  # p holds columns, i rows
-        return sparse.coo_matrix((x[:nz], (i[:nz], p[:nz])), shape=(m, n)).tocsc()
-    raise RecordError(f"{path}: nz={nz} of {name} is none of -1 (columns), -2 (rows), >= 0")
+        count, rows, columns = nz, i[:nz], p[:nz]
+    else:
+        count, lines = (int(p[-1]) if len(p) else 0), (n if nz == -1 else m)
+        if len(p) != lines + 1 or p[0] != 0 or np.any(np.diff(p) < 0):
+            raise RecordError(f"{path}: p of {name} is {p}, which does not count {lines} lines")
+        along, across = np.repeat(np.arange(lines), np.diff(p)), i[:count]
+        rows, columns = (across, along) if nz == -1 else (along, across)
+    if not len(rows) == len(columns) == len(x[:count]) == count:
+        raise RecordError(
+            f"{path}: {name} has {len(i)} indices and {len(x)} entries, where {count} are wanted"
+        )
+    for at, end, what in ((rows, m, "row"), (columns, n, "column")):
+        if np.any(bad := (at < 0) | (at >= end)):
+            raise RecordError(f"{path}: {name} has the {what} {at[bad][0]}, but {end} of them")
+    return sparse.coo_matrix((x[:count], (rows, columns)), shape=(m, n)).tocsc()
 
 
 def _write(problem, path, result, title, description):

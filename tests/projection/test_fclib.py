@@ -174,14 +174,37 @@ def test_mistakes_are_named(tmp_path):
         ({"mu": -0.1}, errors.FrictionError, "mu=-0.1"),
         ({"mu": [0.1, 0.2]}, errors.ShapeError, "mu has shape"),
         ({"dim": 4}, errors.ShapeError, "dim=4"),
+        ({"dim": np.array([3, 3])}, errors.ShapeError, "dim=array"),
+        ({"W": "abc"}, errors.KindError, "W='abc'"),
+        ({"W": 1j * I3}, errors.KindError, "real numbers"),
+        ({"W": [[1, 2], [3]]}, errors.KindError, "real numbers"),
+        ({"W": np.ones(3)}, errors.ShapeError, "two axes"),
+        ({"q": 1j * one}, errors.KindError, "real numbers"),
+        ({"q": None}, errors.KindError, "q='None'"),
+        ({"mu": "x"}, errors.KindError, "mu='x'"),
+        ({"friction": 0.5}, errors.KindError, "no argument 'friction'"),
     ]:
         with pytest.raises(error, match=text):
             Problem(**({"W": I3, "q": one, "mu": 0.5} | wrong))
     problem = Problem(W=I3, q=one, mu=0.5)
     with pytest.raises(errors.ShapeError, match="r has shape"):
         problem.residual(np.ones(4))
-    with pytest.raises(carom.CaromError, match="tolerance=0"):
-        problem.solve(0)
+    for wrong in (0, -1.0, np.nan, np.inf, None, "a"):
+        with pytest.raises(carom.CaromError, match="tolerance="):
+            problem.solve(wrong)
+    for wrong in (0, 2.5, None, np.nan):
+        with pytest.raises(errors.KindError, match="limit="):
+            problem.solve(limit=wrong)
+    with pytest.raises(errors.ShapeError, match="start has shape"):
+        problem.solve(start=[1.0])
+    with pytest.raises(errors.MassError, match=r"M\[1, 1\] = -2"):
+        Problem.from_global(M=np.diag([1.0, -2.0, 1.0]), H=I3, f=one, w=one, mu=0.5)
+    with pytest.raises(errors.RecordError, match="no folder"):
+        problem.save(tmp_path / "none" / "a.hdf5")
+    with pytest.raises(errors.ShapeError, match="r of the result"):
+        problem.save(tmp_path / "a.hdf5", Problem(W=np.eye(6), q=np.ones(6), mu=0.5).solve())
+    with pytest.raises(errors.KindError, match="a solution"):
+        fclib.of_step("a")
     with pytest.raises(errors.RecordError, match="no file"):
         load(tmp_path / "none.hdf5")
     with h5py.File(tmp_path / "other.hdf5", "w") as file:
@@ -190,6 +213,37 @@ def test_mistakes_are_named(tmp_path):
         load(tmp_path / "other.hdf5")
     with pytest.warns(UserWarning, match="not symmetric"):
         Problem(W=I3 + np.diag([0.5, 0.5], 1), q=one, mu=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("vectors/q", None, "no fclib_local/vectors/q"),
+        ("spacedim", None, "no fclib_local/spacedim"),
+        ("W/x", None, "W/x"),
+        ("W/i", [0, 1, 99], "row 99"),
+        ("W/i", [0, -1, 2], "row -1"),
+        ("W/p", [0, 5, 2, 3], "p of W"),
+        ("W/p", [0, 1, 2], "p of W"),
+        ("W/x", [1.0], "1 entries"),
+        ("W/nz", [50], "50 are wanted"),
+        ("W/nz", [-5], "nz=-5"),
+        ("vectors/q", "a", "real numbers"),
+    ],
+)
+def test_files_that_are_not_right(tmp_path, name, value, text):
+    """None is read beyond its arrays."""
+    path = tmp_path / "a.hdf5"
+    Problem(W=np.eye(3), q=np.ones(3), mu=0.5).save(path)
+    with h5py.File(path, "r+") as file:
+        del file["fclib_local"][name]
+        if value is not None:
+            file["fclib_local"][name] = value
+    with pytest.raises(carom.CaromError, match=text):
+        load(path)
+    path.write_text("no HDF5")
+    with pytest.raises(carom.errors.RecordError, match="no HDF5 file"):
+        load(path)
 
 
 # Ends of the range.
