@@ -70,3 +70,18 @@ def test_an_overlap_that_lasts_is_no_push_at_an_open_gap():
         opened.x[-1] += [0, 0, 5e-2]
         assert carom.certify(opened)["complementarity"].ok is False
     assert entered[1] < 0.5 * entered[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"friction": 0.3}, {"restitution": 0.4}], ids=str)
+def test_moreau_moves_with_the_velocity_of_the_record_before(options):
+    """x1 = x + h v: checked where every step is recorded, so that a run can be accepted."""
+    sol = carom.solve(pile(**options), carom.Moreau(), t1=0.1, dt=1e-3, record=EVERY)
+    found = carom.certify(sol)
+    assert found["kinematics"].ok, str(found)
+    assert found.ok, str(found)
+    shifted = copy.deepcopy(sol)
+    shifted.x[50:] += 1e-3 * (sol.x[-1] - sol.x[0])
+    assert carom.certify(shifted)["kinematics"].ok is False
+    few = carom.Record(every=10)
+    sol = carom.solve(pile(**options), carom.Moreau(), t1=0.1, dt=1e-3, record=few)
+    assert carom.certify(sol)["kinematics"].ok is None
