@@ -85,3 +85,21 @@ def test_moreau_moves_with_the_velocity_of_the_record_before(options):
     few = carom.Record(every=10)
     sol = carom.solve(pile(**options), carom.Moreau(), t1=0.1, dt=1e-3, record=few)
     assert carom.certify(sol)["kinematics"].ok is None
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.3])
+def test_a_wrong_restitution_is_found(mu):
+    """Between records of every step, of Moreau: all but the bounce is right."""
+
+    def judged(e, claimed):
+        sol = carom.solve(
+            pile(restitution=e, friction=mu), carom.Moreau(), t1=0.1, dt=1e-3, record=EVERY
+        )
+        sol.pile = pile(restitution=claimed, friction=mu)
+        return carom.certify(sol)["impact law"].ok
+
+    assert judged(0.4, 0.4)
+    assert judged(0.0, 0.0)
+    for claimed in (0.0, 0.39, 0.41, 0.9):
+        assert judged(0.4, claimed) is False
+    assert judged(0.0, 0.4) is (mu > 0.0)  # held by friction, it need not

@@ -73,6 +73,7 @@ def certify_spheres(sol: SpheresSolution) -> Certificate:
         rows = _CLAUSES + _OF_SPIN * sol.pile.spins + _OF_ROLLING * sol.pile.rolls
         if sol.pile.glue:
             rows = [row for row in _CLAUSES if row.name != "sign"] + _OF_GLUE
+        rows = rows + _OF_MOREAU * motion.moves_as_before
         clauses = tuple(_clause(row, motion) for row in rows)
     how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
     if sol.status is Status.loose:
@@ -246,6 +247,39 @@ def _complementarity(m):
             if pushes[worst]:
                 value[k], allowed[k] = max(gap[worst], 0.0), bound[worst]
     return value, allowed, m.sol.t
+
+
+def _impact_law(m):
+    """w+ = -e w- where a contact pushes, between two records of Moreau.
+
+    What friction wedges does not bounce (worlds/spheres/wedged.py): there w+ = 0 will do.
+    """
+    value, allowed = np.zeros(len(m.sol)), np.full(len(m.sol), 1e-300)
+    for k, table in enumerate(m.sol.contacts):
+        if k and len(table):
+            e, after, before = _struck(m, k, table)
+            off = np.abs(after + e * before)
+            if m.pile.rubs and m.pile.bounces:
+                off = np.minimum(off, np.abs(after))
+            speed = np.max(m.speed[k - 1 : k + 1])
+            bound = _MARGIN * _tolerated(m, k, table) + 100.0 * _ROUNDING * speed
+            ratio = np.where(_measured(m, k, table)[-1], off / (bound + 1e-300), 0.0)
+            worst = int(np.argmax(ratio))
+            if ratio[worst] > 0.0:
+                value[k], allowed[k] = off[worst], bound[worst]
+    return value[1:], allowed[1:], m.sol.t[1:]
+
+
+def _struck(m, k, table):
+    """e, and the normal velocities after and before, of the contacts of a record (c,)."""
+    N, (i, j) = len(m.pile), table.pairs.T
+    other = np.where((j < 0) | (j >= N), N, j)  # walls and obstacles do not move
+    after, before = (
+        np.einsum("ij,ij->i", v[other] - v[i], table.normal)
+        for v in (np.pad(m.sol.v[one], ((0, 1), (0, 0))) for one in (k, k - 1))
+    )
+    e = m.world.materials.restitution(i, j, j)
+    return (e(before) if isinstance(e, materials.BySpeed) else e), after, before
 
 
 def _measured(m, k, table):
@@ -540,6 +574,9 @@ _CLAUSES = [
     Row(_kinematics, "kinematics", "Dx = h v, the step before a record", "rounding"),
     Row(_energy, "energy", "DT <= work of the forces", "2 sum of lam min(tol / h, 300 tol c)"),
 ]
+_OF_MOREAU = [
+    Row(_impact_law, "impact law", "w+ = -e w- if lam > 0", "2 min(tol / h, 300 tol c)"),
+]
 _OF_GLUE = [
     Row(_pull, "sign", "lam >= 0 if gamma = 0", "0"),
     Row(_memory_of_glue, "glue, memory", "gamma = min(0, gamma before - lam)", "rounding"),
@@ -576,6 +613,9 @@ def _not_checked(name, m):
         return "obstacles take momentum"
     if name == "glue, memory" and not m.every_step:
         return "not all steps are recorded"
+    walls = m.pile.walls
+    if name == "impact law" and (walls.moving or walls.drifting or callable(m.pile.radius)):
+        return "walls or radii that move change the relative velocity"
     if name == "energy" and m.moving:
         return "walls or radii that move do work"
     if name == "energy" and m.pile.rubs and m.pile.bounces:
