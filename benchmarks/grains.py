@@ -49,7 +49,9 @@ def spheres(x, r, mu, walls, **options):
 def moved(pile, t1, start=None, records=50):
     """A run of Maury with some records; no grain falls by more than LEAP in a step."""
     t0 = 0.0 if start is None else float(start.t[-1])
-    longest = min(DT, LEAP / np.sqrt(2.0 * max(np.ptp(pile.position[:, -1]), 1.0)))
+    x, v = (pile.position, pile.velocity) if start is None else (start.x[-1], start.v[-1])
+    falls = np.sqrt(2.0 * max(np.ptp(x[:, -1]), 1.0))
+    longest = min(DT, LEAP / min(falls, np.max(np.abs(v[:, -1])) + t1 - t0))
     dt = (t1 - t0) / np.ceil((t1 - t0) / longest - 1e-9)
     every = max(1, round((t1 - t0) / dt / records))
     record = carom.Record(every=every)
@@ -95,39 +97,39 @@ def packing(seed, quick):
 
 
 def repose(seed, quick):
-    """A layer on a bumpy floor that is tilted slowly: the angle at which it begins to flow."""
-    counts = (8, 5, 5) if quick else (12, 6, 7)
-    for mu in (0.0, 0.2, 0.5, 1.0):
+    """A layer of spheres on a bumpy floor, tilted until it flows and back until it rests."""
+    wide, pairs = (12, 6), ((0.0, 8), (0.2, 8), (0.5, 4), (0.5, 8), (0.5, 16), (1.0, 8))
+    if quick:
+        wide, pairs = (8, 4), ((0.0, 4), (0.5, 4))
+    known = {0.0: ("5.8 to 8 (tan = 0.105)", "Peyneau & Roux 2008")}
+    known[0.5] = "20 to 25", "Silbert & al. 2001"
+    for mu, layers in pairs:
         rng = np.random.default_rng(seed)
-        N, sides = int(np.prod(counts)), 1.15 * np.array(counts[:2])
-        bumps = loose((*counts[:2], 1), (0, 0, -0.575), rng)
-        bumps[:, 2] += 0.1 * rng.uniform(-1, 1, len(bumps))
-        rate = np.deg2rad(0.4 if quick else 0.15)
-
-        def tilted(t, x, v, rate=rate):
-            angle = rate * max(t - 15.0, 0.0)
-            return np.broadcast_to([np.sin(angle), 0.0, -np.cos(angle)], x.shape)
-
-        options = {"gravity": None, "force": tilted, "periodic": (*sides, None)}
-        walls = [Obstacles(bumps, 0.5)]
-        pile = spheres(loose(counts, (0, 0, 0.6), rng), radii(N, rng), mu, walls, **options)
-        sol = moved(pile, 15.0)
-        runs, first = [sol], np.mean(sol.x[-1, :, 0])
-        while np.mean(sol.x[-1, :, 0]) - first < 0.5 and sol.t[-1] < 15.0 + 0.7 / rate:
-            sol = moved(pile, sol.t[-1] + 5.0, start=sol)
-            runs.append(sol)
-        gone = np.concatenate([np.mean(s.x[:, :, 0], axis=1) for s in runs[1:]]) - first
-        at = np.concatenate([s.t for s in runs[1:]])[np.argmax(gone > 0.5)]
-        angle = np.rad2deg(rate * (at - 15.0))
-        known = {0.0: "5.8 to 8 (tan = 0.105)", 0.5: "20 to 25"}.get(mu, "grows with mu")
-        source = "Peyneau & Roux 2008" if mu == 0.0 else "Silbert & al. 2001"
-        yield (
-            f"mu = {mu:g}: angle of repose, degrees",
-            f"{angle:.1f}",
-            known,
-            source,
-            loosened(*runs),
+        bumps = loose((*wide, 1), (0, 0, -0.575), rng) + 0.25 * rng.uniform(
+            -1, 1, (wide[0] * wide[1], 3)
         )
+        floor = [carom.Plane((0, 0, -0.5), (0, 0, 1)), Obstacles(bumps, 0.5)]
+        x = loose((*wide, layers), (0, 0, 0.8), rng)
+        periods = {"periodic": (1.15 * wide[0], 1.15 * wide[1], None)}
+        pile = spheres(x, radii(len(x), rng), mu, floor, **periods)
+        sol = moved(pile, 20.0, records=1)
+        runs, first = [sol], np.mean(sol.x[-1, :, 0])
+        begun, angle, gone, fast = 0.0, 3.0 + 10.0 * min(2 * mu, 1.0), 0.0, 1.0
+        while (gone < 0.5 and angle < 45.0) or fast > 0.002:  # mean of displacement and velocity
+            angle += 0.3 if gone < 0.5 else -0.2
+            tilt = np.deg2rad(angle)
+            pile = pile.replaced(gravity=(np.sin(tilt), 0.0, -np.cos(tilt)))
+            sol = moved(pile, sol.t[-1] + 2.0, start=sol, records=1)
+            begun = angle if gone < 0.1 else begun
+            gone, fast = (
+                np.mean(sol.x[-1, :, 0]) - first,
+                np.mean(sol.x[-1] - sol.x[0], axis=0)[0] / 2.0,
+            )
+            runs.append(sol)
+        what = f"mu = {mu:g}, {layers} layers: "
+        source = known.get(mu, ("grows with mu", ""))
+        yield what + "starts, degrees", f"{begun:.1f}", "above where it stops", "", loosened(*runs)
+        yield what + "stops, degrees", f"{angle:.1f}", *source, ""
 
 
 def janssen(seed, quick):
@@ -189,15 +191,7 @@ def beverloo(seed, quick):
         runs.append(sol)
     width, flux = np.array(widths), np.array(flux)
     told = ", ".join(f"{a:g}: {b:.2f}" for a, b in zip(width, flux, strict=True))
-    for k in (1.0, 1.4):
-        slope = np.polyfit(np.log(width - k), np.log(flux), 1)[0]
-        yield (
-            f"exponent of the flux, (D - {k:g} d)",
-            f"{slope:.2f}",
-            "1.5 in the plane",
-            "Beverloo 1961",
-            told,
-        )
+    yield from _exponent(width, flux, 1.5, " in the plane", told)
     constant = np.mean(flux * np.pi / 4 / 0.82 / (width - 1.4) ** 1.5)
     yield (
         "C of Q = C phi sqrt(g) (D - 1.4 d)^1.5",
@@ -208,82 +202,170 @@ def beverloo(seed, quick):
     )
 
 
+def _exponent(width, flux, known, where, told):
+    """Of the flux, against the width less a part of a diameter."""
+    for k in (1.0, 1.4):
+        slope = np.polyfit(np.log(width - k), np.log(flux), 1)[0]
+        what = f"exponent of the flux, (D - {k:g} d)"
+        yield what, f"{slope:.2f}", f"{known:g}{where}", "Beverloo 1961", told
+        told = ""
+
+
+def silo(seed, quick):
+    """Spheres out of a square hole in a flat floor, mu = 0.5: flux against its width."""
+    widths = (4.0, 6.0) if quick else (4.0, 5.0, 6.0, 7.0, 8.0)  # d
+    rng, counts = np.random.default_rng(seed), (9, 9, 10) if quick else (12, 12, 18)
+    N, side, most = int(np.prod(counts)), 1.15 * counts[0], 100 if quick else 300
+    r = radii(N, rng)
+    shut = spheres(loose(counts, (0, 0, 0.01), rng), r, 0.5, [Box((0, 0, 0), (side, side, np.inf))])
+    still = moved(shut, 10.0 if quick else 20.0)
+    runs, flux, scatter = [still], [], []
+    for wide in widths:
+        a, b = (side - wide) / 2, (side + wide) / 2
+        floor = [Panel((x, 0, 0), (a, 0, 0), (0, side, 0)) for x in (0, b)]
+        floor += [Panel((a, y, 0), (wide, 0, 0), (0, a, 0)) for y in (0, b)]
+        walls = [*floor, Box((0, 0, -np.inf), (side, side, np.inf))]
+        pile, t, out = shut.replaced(position=still.x[-1], walls=walls), [0.0], [0]
+        while t[-1] < 40.0 and (out[-1] < most or t[-1] < 9.0):
+            sol = moved(pile, 0.5, records=1)  # then those that have left are taken away
+            x, stay = sol.x[-1], sol.x[-1, :, 2] > -1.0
+            motion = {"velocity": sol.v[-1][stay], "spin": sol.spin[-1][stay]}
+            pile = spheres(x[stay], pile.radius[stay], 0.5, walls, **motion)
+            t.append(t[-1] + 0.5)
+            out.append(out[-1] + np.count_nonzero(~stay))
+            runs.append(sol)
+        t, out = np.array(t), np.array(out)
+        use = t >= max(3.0, 0.2 * t[-1])
+        thirds = np.array_split(np.diff(out[use]), 3)
+        flux.append(np.ptp(out[use]) / np.ptp(t[use]))
+        scatter.append(np.std([np.mean(x) for x in thirds]) / np.sqrt(2))
+    width, flux = np.array(widths), np.array(flux)
+    each = zip(width, flux, scatter, strict=True)
+    told = ", ".join(f"{a:g}: {b:.1f} +- {c:.1f}" for a, b, c in each)
+    yield from _exponent(width, flux, 2.5, "", told)
+    constant = flux * np.pi / 6 / 0.6 / (width - 1.4) ** 2.5
+    told = ", ".join(f"{a:g}: {b:.2f}" for a, b in zip(width, constant, strict=True))
+    known = "0.74 = 0.58 * 4 / pi"
+    what = "C of Q = C phi sqrt(g) (D - 1.4 d)^2.5"
+    yield what, f"{np.mean(constant):.2f}", known, "Beverloo 1961", told
+    yield "spheres, steps", f"{N}, {sum(s.stats.steps for s in runs)}", "", "", loosened(*runs)
+
+
 def drum(seed, quick):
-    """Discs half filling a drum with a bumpy wall: slope of the heap against its rate."""
-    size, bumps = (8.0, 50) if quick else (14.0, 88)
-    for rate in (0.02, 0.05, 0.1):
-        rng = np.random.default_rng(seed)
-        phase = 2 * np.pi * np.arange(bumps) / bumps
+    """Discs half filling a drum with a bumpy wall, mu = 0.5: slope of the heap against its rate."""
+    size, bumps, turns = (8.0, 50, 0.5) if quick else (16.0, 100, 1.0)
+    for spread in (0.1, 0.3):
+        for rate in (0.02, 0.05, 0.1):
+            rng = np.random.default_rng(seed)
+            phase = 2 * np.pi * np.arange(bumps) / bumps
 
-        def ring(t, rate=rate, phase=phase):
-            turned = phase + rate * t
-            return size * np.stack([np.cos(turned), np.sin(turned)], axis=1)
+            def ring(t, rate=rate, phase=phase):
+                turned = phase + rate * t
+                return size * np.stack([np.cos(turned), np.sin(turned)], axis=1)
 
-        n = int(2 * size / 1.15)
-        x = loose((n, n), (-n * 1.15 / 2,) * 2, rng)
-        x = x[(np.hypot(x[:, 0], x[:, 1]) < size - 1.3) & (x[:, 1] < 0.2 * size)]
-        pile = spheres(x, radii(len(x), rng), 0.5, [Obstacles(ring, 0.5, spin=rate)])
-        end = 20.0 + (1.0 if quick else 3.0) / rate
-        sol = moved(pile, end, records=400)
-        late = sol.t > 0.5 * end
-        middle = np.mean(sol.x[late], axis=(0, 1))
-        slope = np.rad2deg(np.arctan2(abs(middle[0]), -middle[1]))
-        about = f"Froude {rate**2 * size:.4f}"
-        yield (
-            f"{about}: slope, degrees",
-            f"{slope:.1f}",
-            "15 to 30, grows",
-            "GDR MiDi 2004",
-            loosened(sol),
-        )
+            space = 1.05 + spread
+            n = int(2 * size / space)
+            x = loose((n, n), (-n * space / 2,) * 2, rng, space)
+            r = radii(n * n, rng, spread)
+            use = np.hypot(*x.T) < size - 0.55 - r
+            x, r = x[use], r[use]
+            x, r = (a[: round(1.6 * size**2)] for a in (x, r))  # half of it at a fraction of 0.8
+            pile = spheres(x, r, 0.5, [Obstacles(ring, 0.5, spin=rate)])
+            sol = moved(pile, 2.0 / rate)  # radians: until it flows
+            sol = moved(pile, (2.0 + 2 * np.pi * turns) / rate, start=sol, records=300)
+            slopes = np.array([_slopes(x, r, size) for x in sol.x[1:]])
+            (mean, free), (_, varied) = np.mean(slopes, axis=0), np.std(slopes, axis=0)
+            about = f"radii +-{spread:g}, Froude {rate**2 * size:.4f}"
+            told = f"of the centre of mass {mean:.1f}, over time +-{varied:.1f}"
+            told = "; ".join(a for a in (told, loosened(sol)) if a)
+            source = "15 to 30, grows", "GDR MiDi 2004"
+            yield f"{about}: slope", f"{free:.1f}", *source, told
+
+
+def _slopes(x, r, size):
+    """Degrees, of discs in a drum: from their centre of mass, and of the middle of the surface."""
+    middle = np.mean(x, axis=0)
+    angle = np.arctan2(middle[0], -middle[1])
+    along = x @ [np.cos(angle), np.sin(angle)]
+    above = x @ [-np.sin(angle), np.cos(angle)] + r
+    low = np.floor(along)
+    bins = [b for b in np.unique(low) if abs(b + 0.5) < size / 2]
+    tops = [np.max(above[low == b]) for b in bins]
+    return np.abs(np.rad2deg([angle, angle + np.arctan(np.polyfit(bins, tops, 1)[0])]))
 
 
 def collapse(seed, quick):
-    """A column of discs set free on a bumpy floor: how far it runs out, with rolling resistance."""
-    wide, ratios = (8, (1.0, 4.0)) if quick else (14, (0.5, 1.0, 2.0, 4.0, 8.0))
-    columns = [_column(seed, wide, ratio) for ratio in ratios]
-    for rolling in (0.0, 0.2):
-        outs, runs = [], []
-        for still, walls, long in columns:
-            x = still.x[-1]
-            options = {"rolling": rolling} if rolling else {}
-            pile = spheres(x, still.pile.radius, 0.5, walls, **options)
-            sol = moved(pile, 6.0 * np.sqrt(np.max(x[:, 1])))
-            runs += [still, sol]
-            end = np.sort(sol.x[-1, :, 0])[int(0.98 * len(x))]
-            outs.append((np.max(x[:, 1]) / long, (end - long) / long))
-        yield from _run_out(f"rolling {rolling:g}", *np.array(outs).T, loosened(*runs))
+    """A column of discs set free on a bumpy floor, mu = 0.5: how far it runs out, (L - L0) / L0."""
+    sets = ((10, (1, 2, 4, 8, 16), (0.0, 0.2)), (20, (1, 2, 4, 8), (0.0,)))
+    for wide, ratios, resistances in ((8, (1, 4), (0.0, 0.2)),) if quick else sets:
+        columns = [_column(seed, wide, ratio) for ratio in ratios]
+        for rolling in resistances:
+            outs, runs = [], []
+            for shut, x, floor in columns:
+                walls = [floor, Box((0, -5.0), (np.inf, np.inf))]
+                options = {"rolling": rolling} if rolling else {}
+                sols = _rested(spheres(x, shut.radius, 0.5, walls, **options))
+                outs.append(((np.max(x[:, 1]) - 0.5) / wide, *_fronts(sols[-1], wide)))
+                runs += sols
+            name = f"{wide} d wide" + f", rolling {rolling:g}" * bool(rolling)
+            yield from _run_out(name, *np.array(outs).T, loosened(*runs))
 
 
 def _column(seed, wide, ratio):
-    """A column behind a gate at rest, the walls without the gate, and its width."""
+    """A pile behind a gate, where it rests, and the floor."""
     rng = np.random.default_rng(seed)
-    counts = (wide, max(2, round(ratio * wide * 1.15)))
-    N, long = int(np.prod(counts)), 1.15 * wide
-    along = np.arange(-1.0, long * (2 + 3 * ratio), 0.9)
+    across = int(wide / 1.25)
+    along = np.arange(-1.0, wide * (4 + 6 * ratio), 0.9)
     floor = Obstacles(np.stack([along, np.zeros_like(along)], axis=1), 0.5)
-    gate = [floor, Box((0, -5.0), (long, np.inf))]
-    shut = spheres(loose(counts, (0, 0.6), rng), radii(N, rng), 0.5, gate)
-    still = moved(shut, 15.0 + 3 * np.sqrt(ratio * wide))
-    return still, [floor, Box((0, -5.0), (np.inf, np.inf))], long
+    x = loose((across, round(ratio * wide**2 / across)), (0, 0.6), rng, wide / across)
+    walls = [floor, Box((0, -5.0), (wide, np.inf))]
+    shut = spheres(x, radii(len(x), rng, 0.2), 0.5, walls)
+    return shut, _rested(shut)[-1].x[-1], floor
 
 
-def _run_out(name, a, out, told):
-    """(L - L0) / L0 = out against a: mean, and exponents of low and of tall columns."""
-    source = "Lube 2005, Lajeunesse 2005"
-    for which, use, known in (("a < 2.5", a < 2.5, "1"), ("a > 1.7", a > 1.7, "2/3")):
+def _rested(pile):
+    """Runs of a pile, one after the other, until 99 of 100 grains have come to rest."""
+    piece = 0.3 * np.sqrt(np.ptp(pile.position[:, -1]))
+    runs = [moved(pile, piece, records=1)]
+    while np.quantile(np.abs(runs[-1].v[-1]), 0.99) > 0.02 and len(runs) < 50:
+        runs.append(moved(pile, piece * (len(runs) + 1), start=runs[-1], records=1))
+    return runs
+
+
+def _fronts(sol, wide):
+    """How far a column has run: to where a diameter of the floor is bare, and 98 of 100 grains."""
+    x, r = sol.x[-1, :, 0], sol.pile.radius
+    order = np.argsort(x)
+    far = np.maximum.accumulate((x + r)[order])
+    bare = np.append((x - r)[order][1:] - far[:-1] > 1.0, True)
+    return far[np.argmax(bare)] / wide - 1.0, np.quantile(x, 0.98) / wide - 1.0
+
+
+def _run_out(name, a, front, most, told):
+    """Run-outs and exponents, beside those of real grains between plates and of discs."""
+    lube = np.where(a < 2.3, 1.2 * a, 1.9 * a ** (2 / 3))
+    staron = np.where(a < 2.0, 2.5 * a, 3.25 * a**0.7)
+    for each in zip(a, front, most, lube, staron, strict=True):
+        ratio, far, less, real, discs = each
+        known = f"{real:.2f}, discs {discs:.2f}", "Lube 2005, Staron & Hinch 2005"
+        yield (
+            f"{name}, a = {ratio:.2f}",
+            f"{far:.2f}",
+            *known,
+            f"98 of 100 grains within {less:.2f}",
+        )
+    for which, use in (
+        ("a < 2.5", a < 2.5),
+        ("1.7 < a < 5", (a > 1.7) & (a < 5)),
+        ("a > 3.5", a > 3.5),
+    ):
         if np.count_nonzero(use) > 1:
-            slope = np.polyfit(np.log(a[use]), np.log(np.maximum(out[use], 1e-3)), 1)[0]
-            yield f"{name}: exponent, {which}", f"{slope:.2f}", known, source, ""
-    each = ", ".join(f"{x:.2f}: {y:.2f}" for x, y in zip(a, out, strict=True))
-    known = "1.2 (a < 1.8)"
-    yield (
-        f"{name}: (L - L0) / L0 over a, mean",
-        f"{np.mean(out / a):.2f}",
-        known,
-        "Lube 2005",
-        "; ".join(x for x in (each, told) if x),
-    )
+            slopes = [
+                np.polyfit(np.log(a[use]), np.log(y[use]), 1)[0] for y in (front, lube, staron)
+            ]
+            known = "{1:.2f}, discs {2:.2f}".format(*slopes)
+            yield f"{name}: exponent, {which}", f"{slopes[0]:.2f}", known, "", told
+            told = ""
 
 
 def pour(seed, quick):
@@ -322,7 +404,7 @@ def pour(seed, quick):
     yield "CPU seconds", f"{spent:.0f}", "", "", ""
 
 
-SCENES = {f.__name__: f for f in (packing, repose, janssen, beverloo, drum, collapse, pour)}
+SCENES = {f.__name__: f for f in (packing, repose, janssen, beverloo, silo, drum, collapse, pour)}
 
 
 def measured(name, seed, quick):
