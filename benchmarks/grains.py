@@ -98,37 +98,33 @@ def packing(seed, quick):
 
 def repose(seed, quick):
     """A layer of spheres on a bumpy floor, tilted until it flows and back until it rests."""
-    wide, pairs = (12, 6), ((0.0, 8), (0.2, 8), (0.5, 4), (0.5, 8), (0.5, 16), (1.0, 8))
+    wide, pairs = (12, 6), [(0.0, 4), (0.0, 8), (0.0, 16), (0.2, 8), (0.5, 4), (0.5, 8)]
+    pairs += [(0.5, 16), (1.0, 8)]
     if quick:
-        wide, pairs = (8, 4), ((0.0, 4), (0.5, 4))
+        wide, pairs = (8, 4), [(0.0, 4), (0.5, 4)]
     known = {0.0: ("5.8 to 8 (tan = 0.105)", "Peyneau & Roux 2008")}
     known[0.5] = "20 to 25", "Silbert & al. 2001"
     for mu, layers in pairs:
         rng = np.random.default_rng(seed)
-        bumps = loose((*wide, 1), (0, 0, -0.575), rng) + 0.25 * rng.uniform(
-            -1, 1, (wide[0] * wide[1], 3)
-        )
+        bumps = loose((*wide, 1), (0, 0, -0.575), rng)
+        bumps += 0.25 * rng.uniform(-1, 1, bumps.shape)
         floor = [carom.Plane((0, 0, -0.5), (0, 0, 1)), Obstacles(bumps, 0.5)]
         x = loose((*wide, layers), (0, 0, 0.8), rng)
-        periods = {"periodic": (1.15 * wide[0], 1.15 * wide[1], None)}
-        pile = spheres(x, radii(len(x), rng), mu, floor, **periods)
-        sol = moved(pile, 20.0, records=1)
-        runs, first = [sol], np.mean(sol.x[-1, :, 0])
-        begun, angle, gone, fast = 0.0, 3.0 + 10.0 * min(2 * mu, 1.0), 0.0, 1.0
-        while (gone < 0.5 and angle < 45.0) or fast > 0.002:  # mean of displacement and velocity
-            angle += 0.3 if gone < 0.5 else -0.2
+        periods = (1.15 * wide[0], 1.15 * wide[1], None)
+        pile = spheres(x, radii(len(x), rng), mu, floor, periodic=periods)
+        runs = [moved(pile, 20.0, records=1)]
+        angle, at, gone, fast = 2.0 + 10.0 * min(2 * mu, 1.0), 0.0, 0.0, 0.0
+        while gone < 1.0 or fast > 0.002:  # mean of displacement and of velocity
+            angle += 0.2 if gone < 1.0 else -0.1
             tilt = np.deg2rad(angle)
             pile = pile.replaced(gravity=(np.sin(tilt), 0.0, -np.cos(tilt)))
-            sol = moved(pile, sol.t[-1] + 2.0, start=sol, records=1)
-            begun = angle if gone < 0.1 else begun
-            gone, fast = (
-                np.mean(sol.x[-1, :, 0]) - first,
-                np.mean(sol.x[-1] - sol.x[0], axis=0)[0] / 2.0,
-            )
-            runs.append(sol)
+            runs.append(moved(pile, runs[-1].t[-1] + 2.0, start=runs[-1], records=1))
+            at = angle if gone < 1.0 and fast < 0.02 else at
+            fast = np.mean(runs[-1].x[-1] - runs[-1].x[0], axis=0)[0] / 2.0
+            gone += 2.0 * fast
         what = f"mu = {mu:g}, {layers} layers: "
+        yield what + "starts, degrees", f"{at:.1f}", "above where it stops", "", loosened(*runs)
         source = known.get(mu, ("grows with mu", ""))
-        yield what + "starts, degrees", f"{begun:.1f}", "above where it stops", "", loosened(*runs)
         yield what + "stops, degrees", f"{angle:.1f}", *source, ""
 
 
@@ -252,34 +248,32 @@ def silo(seed, quick):
 
 
 def drum(seed, quick):
-    """Discs half filling a drum with a bumpy wall, mu = 0.5: slope of the heap against its rate."""
-    size, bumps, turns = (8.0, 50, 0.5) if quick else (16.0, 100, 1.0)
-    for spread in (0.1, 0.3):
-        for rate in (0.02, 0.05, 0.1):
-            rng = np.random.default_rng(seed)
-            phase = 2 * np.pi * np.arange(bumps) / bumps
+    """Discs half filling a drum with a bumpy wall, mu = 0.5: slope of the heap, in degrees."""
+    sets = ((8.0, 0.1), (8.0, 0.3)) if quick else ((8.0, 0.1), (8.0, 0.3), (16.0, 0.3))
+    for size, spread in sets:
+        for froude in (0.01,) if quick or spread == 0.1 else (0.002, 0.01, 0.05):
+            rng, rate = np.random.default_rng(seed), np.sqrt(froude / size)
+            phase = np.linspace(0.0, 2 * np.pi, round(2 * np.pi * size), endpoint=False)
 
-            def ring(t, rate=rate, phase=phase):
+            def ring(t, rate=rate, phase=phase, size=size):
                 turned = phase + rate * t
                 return size * np.stack([np.cos(turned), np.sin(turned)], axis=1)
 
             space = 1.05 + spread
             n = int(2 * size / space)
             x = loose((n, n), (-n * space / 2,) * 2, rng, space)
-            r = radii(n * n, rng, spread)
-            use = np.hypot(*x.T) < size - 0.55 - r
-            x, r = x[use], r[use]
-            x, r = (a[: round(1.6 * size**2)] for a in (x, r))  # half of it at a fraction of 0.8
+            inside = np.flatnonzero(np.hypot(*x.T) < size - 0.55 * (2 + spread))
+            x = x[inside[: round(1.6 * size**2)]]  # half of it at a fraction of 0.8
+            r = radii(len(x), rng, spread)
             pile = spheres(x, r, 0.5, [Obstacles(ring, 0.5, spin=rate)])
-            sol = moved(pile, 2.0 / rate)  # radians: until it flows
-            sol = moved(pile, (2.0 + 2 * np.pi * turns) / rate, start=sol, records=300)
+            begun = moved(pile, 1.2 / rate)  # radians: until it flows
+            sol = moved(pile, 3.7 / rate, start=begun, records=300)
             slopes = np.array([_slopes(x, r, size) for x in sol.x[1:]])
-            (mean, free), (_, varied) = np.mean(slopes, axis=0), np.std(slopes, axis=0)
-            about = f"radii +-{spread:g}, Froude {rate**2 * size:.4f}"
-            told = f"of the centre of mass {mean:.1f}, over time +-{varied:.1f}"
-            told = "; ".join(a for a in (told, loosened(sol)) if a)
-            source = "15 to 30, grows", "GDR MiDi 2004"
-            yield f"{about}: slope", f"{free:.1f}", *source, told
+            mean, free = np.mean(slopes, axis=0)
+            told = f"centre of mass {mean:.1f}, over time +-{np.std(slopes[:, 0]):.1f}"
+            told = "; ".join(a for a in (told, loosened(begun, sol)) if a)
+            what = f"R = {size:g} d +-{spread:g}, Froude {froude:g}: surface"
+            yield what, f"{free:.1f}", "15 to 30, grows", "GDR MiDi 2004", told
 
 
 def _slopes(x, r, size):
@@ -312,14 +306,14 @@ def collapse(seed, quick):
 
 
 def _column(seed, wide, ratio):
-    """A pile behind a gate, where it rests, and the floor."""
+    """A pile behind a gate, settled without friction, where it rests, and the floor."""
     rng = np.random.default_rng(seed)
     across = int(wide / 1.25)
     along = np.arange(-1.0, wide * (4 + 6 * ratio), 0.9)
     floor = Obstacles(np.stack([along, np.zeros_like(along)], axis=1), 0.5)
     x = loose((across, round(ratio * wide**2 / across)), (0, 0.6), rng, wide / across)
     walls = [floor, Box((0, -5.0), (wide, np.inf))]
-    shut = spheres(x, radii(len(x), rng, 0.2), 0.5, walls)
+    shut = spheres(x, radii(len(x), rng, 0.2), 0.0, walls)
     return shut, _rested(shut)[-1].x[-1], floor
 
 
@@ -418,6 +412,19 @@ def measured(name, seed, quick):
     return name, seed, rows, time.perf_counter() - began
 
 
+def over_seeds(name, found):
+    """Print mean and standard deviation of each row over the seeds."""
+    print(f"\n{name}, mean and standard deviation of {len(found)} seeds")
+    for what in dict.fromkeys(row[0] for rows in found for row in rows):
+        values = [row[1] for rows in found for row in rows if row[0] == what]
+        try:
+            values = np.array(values, float)
+        except ValueError:
+            continue
+        if len(values) == len(found):
+            print(f"  {what:42} {np.mean(values):8.2f} +- {np.std(values, ddof=1):.2f}")
+
+
 def main():
     """Print what was measured beside what is known."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -428,6 +435,7 @@ def main():
     options = parser.parse_args()
     jobs = [(name, seed, options.quick) for name in options.only for seed in options.seed]
     with ProcessPoolExecutor(options.j, mp_context=get_context("spawn")) as pool:
+        found = {name: [] for name in options.only}
         for done in as_completed([pool.submit(measured, *job) for job in jobs]):
             name, seed, rows, seconds = done.result()
             print(f"\n{name}, seed {seed}, {seconds:.0f} s: {SCENES[name].__doc__}")
@@ -437,6 +445,9 @@ def main():
                 if told:
                     print(f"      {told}")
             sys.stdout.flush()
+            found[name].append(rows)
+            if len(found[name]) == len(options.seed) > 1:
+                over_seeds(name, found[name])
 
 
 if __name__ == "__main__":
