@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
 from multiprocessing import get_context
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
@@ -98,8 +99,7 @@ def packing(seed, quick):
 
 def repose(seed, quick):
     """A layer of spheres on a bumpy floor, tilted until it flows and back until it rests."""
-    wide, pairs = (12, 6), [(0.0, 4), (0.0, 8), (0.0, 16), (0.2, 8), (0.5, 4), (0.5, 8)]
-    pairs += [(0.5, 16), (1.0, 8)]
+    wide, pairs = (12, 6), [(0.0, 8), (0.0, 16), (0.2, 8), (0.5, 4), (0.5, 8), (0.5, 16), (1.0, 8)]
     if quick:
         wide, pairs = (8, 4), [(0.0, 4), (0.5, 4)]
     known = {0.0: ("5.8 to 8 (tan = 0.105)", "Peyneau & Roux 2008")}
@@ -113,9 +113,9 @@ def repose(seed, quick):
         periods = (1.15 * wide[0], 1.15 * wide[1], None)
         pile = spheres(x, radii(len(x), rng), mu, floor, periodic=periods)
         runs = [moved(pile, 20.0, records=1)]
-        angle, at, gone, fast = 2.0 + 10.0 * min(2 * mu, 1.0), 0.0, 0.0, 0.0
+        angle, at, gone, fast = 3.0 + 12.0 * min(2 * mu, 1.0), 0.0, 0.0, 0.0
         while gone < 1.0 or fast > 0.002:  # mean of displacement and of velocity
-            angle += 0.2 if gone < 1.0 else -0.1
+            angle += 0.3 if gone < 1.0 else -0.15
             tilt = np.deg2rad(angle)
             pile = pile.replaced(gravity=(np.sin(tilt), 0.0, -np.cos(tilt)))
             runs.append(moved(pile, runs[-1].t[-1] + 2.0, start=runs[-1], records=1))
@@ -288,33 +288,43 @@ def _slopes(x, r, size):
     return np.abs(np.rad2deg([angle, angle + np.arctan(np.polyfit(bins, tops, 1)[0])]))
 
 
+COLUMNS = (  # width, floor, rolling resistance, height over width
+    (10, "bumps", 0.0, (1, 2, 4, 8, 16)),
+    (10, "flat", 0.0, (1, 2, 4, 8, 16)),
+    (10, "bumps", 0.2, (1, 2, 4, 8)),
+    (20, "bumps", 0.0, (1, 2, 4)),
+)
+
+
 def collapse(seed, quick):
-    """A column of discs set free on a bumpy floor, mu = 0.5: how far it runs out, (L - L0) / L0."""
-    sets = ((10, (1, 2, 4, 8, 16), (0.0, 0.2)), (20, (1, 2, 4, 8), (0.0,)))
-    for wide, ratios, resistances in ((8, (1, 4), (0.0, 0.2)),) if quick else sets:
-        columns = [_column(seed, wide, ratio) for ratio in ratios]
-        for rolling in resistances:
-            outs, runs = [], []
-            for shut, x, floor in columns:
-                walls = [floor, Box((0, -5.0), (np.inf, np.inf))]
-                options = {"rolling": rolling} if rolling else {}
-                sols = _rested(spheres(x, shut.radius, 0.5, walls, **options))
-                outs.append(((np.max(x[:, 1]) - 0.5) / wide, *_fronts(sols[-1], wide)))
-                runs += sols
-            name = f"{wide} d wide" + f", rolling {rolling:g}" * bool(rolling)
-            yield from _run_out(name, *np.array(outs).T, loosened(*runs))
+    """A column of discs set free, mu = 0.5: how far it runs out, (L - L0) / L0."""
+    small = ((8, "bumps", 0.0, (1, 4)), (8, "bumps", 0.2, (1, 4)))
+    for wide, kind, rolling, ratios in small if quick else COLUMNS:
+        outs, runs = [], []
+        for ratio in ratios:
+            x, r, floor = _column(seed, wide, ratio)
+            if kind == "flat":
+                floor = carom.Plane((0, np.min(x[:, 1] - r) - 1e-3), (0, 1))
+            walls = [floor, Box((0, -5.0), (np.inf, np.inf))]
+            options = {"rolling": rolling} if rolling else {}
+            sols = _rested(spheres(x, r, 0.5, walls, **options))
+            outs.append(((np.max(x[:, 1]) - 0.5) / wide, *_fronts(sols[-1], wide)))
+            runs += sols
+        name = f"{wide} d, {kind}" + f", rolling {rolling:g}" * bool(rolling)
+        yield from _run_out(name, *np.array(outs).T, loosened(*runs))
 
 
+@cache
 def _column(seed, wide, ratio):
-    """A pile behind a gate, settled without friction, where it rests, and the floor."""
+    """Discs that have settled without friction behind a gate, their radii, and the floor."""
     rng = np.random.default_rng(seed)
     across = int(wide / 1.25)
     along = np.arange(-1.0, wide * (4 + 6 * ratio), 0.9)
     floor = Obstacles(np.stack([along, np.zeros_like(along)], axis=1), 0.5)
     x = loose((across, round(ratio * wide**2 / across)), (0, 0.6), rng, wide / across)
     walls = [floor, Box((0, -5.0), (wide, np.inf))]
-    shut = spheres(x, radii(len(x), rng, 0.2), 0.0, walls)
-    return shut, _rested(shut)[-1].x[-1], floor
+    r = radii(len(x), rng, 0.2)
+    return _rested(spheres(x, r, 0.0, walls))[-1].x[-1], r, floor
 
 
 def _rested(pile):
@@ -339,26 +349,18 @@ def _run_out(name, a, front, most, told):
     """Run-outs and exponents, beside those of real grains between plates and of discs."""
     lube = np.where(a < 2.3, 1.2 * a, 1.9 * a ** (2 / 3))
     staron = np.where(a < 2.0, 2.5 * a, 3.25 * a**0.7)
-    for each in zip(a, front, most, lube, staron, strict=True):
-        ratio, far, less, real, discs = each
-        known = f"{real:.2f}, discs {discs:.2f}", "Lube 2005, Staron & Hinch 2005"
-        yield (
-            f"{name}, a = {ratio:.2f}",
-            f"{far:.2f}",
-            *known,
-            f"98 of 100 grains within {less:.2f}",
-        )
-    for which, use in (
-        ("a < 2.5", a < 2.5),
-        ("1.7 < a < 5", (a > 1.7) & (a < 5)),
-        ("a > 3.5", a > 3.5),
-    ):
+    source = "Lube 2005, Staron & Hinch 2005"
+    for i, y in enumerate(front):
+        known = f"{lube[i]:.2f}, discs {staron[i]:.2f}"
+        within = f"98 of 100 grains within {most[i]:.2f}"
+        yield f"{name}, a = {a[i]:.2f}", f"{y:.2f}", known, source, within
+    for low, high in ((0.5, 2.5), (1.5, 5.0), (3.0, 20.0)):
+        use = (a > low) & (a < high)
         if np.count_nonzero(use) > 1:
-            slopes = [
-                np.polyfit(np.log(a[use]), np.log(y[use]), 1)[0] for y in (front, lube, staron)
-            ]
-            known = "{1:.2f}, discs {2:.2f}".format(*slopes)
-            yield f"{name}: exponent, {which}", f"{slopes[0]:.2f}", known, "", told
+            curves = (y[use] for y in (front, lube, staron))
+            found, *known = (np.polyfit(np.log(a[use]), np.log(y), 1)[0] for y in curves)
+            what = f"{name}: exponent, a = {low:g} to {high:g}"
+            yield what, f"{found:.2f}", "{:.2f}, discs {:.2f}".format(*known), source, told
             told = ""
 
 
