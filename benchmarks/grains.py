@@ -270,10 +270,10 @@ def drum(seed, quick):
             sol = moved(pile, 3.7 / rate, start=begun, records=300)
             slopes = np.array([_slopes(x, r, size) for x in sol.x[1:]])
             mean, free = np.mean(slopes, axis=0)
-            told = f"centre of mass {mean:.1f}, over time +-{np.std(slopes[:, 0]):.1f}"
-            told = "; ".join(a for a in (told, loosened(begun, sol)) if a)
-            what = f"R = {size:g} d +-{spread:g}, Froude {froude:g}: surface"
-            yield what, f"{free:.1f}", "15 to 30, grows", "GDR MiDi 2004", told
+            what, known = f"R = {size:g} d +-{spread:g}, Froude {froude:g}: ", "15 to 30, grows"
+            yield what + "surface", f"{free:.1f}", known, "GDR MiDi 2004", loosened(begun, sol)
+            told = f"over time +-{np.std(slopes[:, 0]):.1f}"
+            yield what + "centre of mass", f"{mean:.1f}", "", "", told
 
 
 def _slopes(x, r, size):
@@ -424,7 +424,7 @@ def over_seeds(name, found):
         except ValueError:
             continue
         if len(values) == len(found):
-            print(f"  {what:42} {np.mean(values):8.2f} +- {np.std(values, ddof=1):.2f}")
+            print(f"  {what:46} {np.mean(values):8.2f} +- {np.std(values, ddof=1):.2f}")
 
 
 def main():
@@ -443,7 +443,7 @@ def main():
             print(f"\n{name}, seed {seed}, {seconds:.0f} s: {SCENES[name].__doc__}")
             for what, value, known, source, told in rows:
                 known = f"known: {known}" + (f" ({source})" if source else "") if known else ""
-                print(f"  {what:42} {value:>12}   {known}")
+                print(f"  {what:46} {value:>12}   {known}")
                 if told:
                     print(f"      {told}")
             sys.stdout.flush()
