@@ -99,7 +99,7 @@ def packing(seed, quick):
 
 def repose(seed, quick):
     """A layer of spheres on a bumpy floor, tilted until it flows and back until it rests."""
-    wide, pairs = (12, 6), [(0.0, 8), (0.0, 16), (0.2, 8), (0.5, 4), (0.5, 8), (0.5, 16), (1.0, 8)]
+    wide, pairs = (12, 6), [(0.0, 8), (0.2, 8), (0.5, 4), (0.5, 8), (0.5, 12), (1.0, 8)]
     if quick:
         wide, pairs = (8, 4), [(0.0, 4), (0.5, 4)]
     known = {0.0: ("5.8 to 8 (tan = 0.105)", "Peyneau & Roux 2008")}
@@ -113,15 +113,16 @@ def repose(seed, quick):
         periods = (1.15 * wide[0], 1.15 * wide[1], None)
         pile = spheres(x, radii(len(x), rng), mu, floor, periodic=periods)
         runs = [moved(pile, 20.0, records=1)]
-        angle, at, gone, fast = 3.0 + 12.0 * min(2 * mu, 1.0), 0.0, 0.0, 0.0
-        while gone < 1.0 or fast > 0.002:  # mean of displacement and of velocity
-            angle += 0.3 if gone < 1.0 else -0.15
+        angle, at, gone, fast = 0.0, 0.0, 0.0, 0.0  # mean of displacement and of velocity
+        while gone < 0.25 * layers or fast > 0.002:
+            flows = gone >= 0.25 * layers
+            angle += -0.15 if flows else 1.0 if angle < min(20.0 * mu, 12.0) else 0.3
             tilt = np.deg2rad(angle)
             pile = pile.replaced(gravity=(np.sin(tilt), 0.0, -np.cos(tilt)))
             runs.append(moved(pile, runs[-1].t[-1] + 2.0, start=runs[-1], records=1))
-            at = angle if gone < 1.0 and fast < 0.02 else at
             fast = np.mean(runs[-1].x[-1] - runs[-1].x[0], axis=0)[0] / 2.0
             gone += 2.0 * fast
+            at = angle if not flows and fast < 0.02 else at
         what = f"mu = {mu:g}, {layers} layers: "
         yield what + "starts, degrees", f"{at:.1f}", "above where it stops", "", loosened(*runs)
         source = known.get(mu, ("grows with mu", ""))
