@@ -114,9 +114,9 @@ def repose(seed, quick):
         pile = spheres(x, radii(len(x), rng), mu, floor, periodic=periods)
         runs = [moved(pile, 20.0, records=1)]
         angle, at, gone, fast = 0.0, 0.0, 0.0, 0.0  # mean of displacement and of velocity
-        while gone < 0.25 * layers or fast > 0.002:
-            flows = gone >= 0.25 * layers
-            angle += -0.15 if flows else 1.0 if angle < min(20.0 * mu, 12.0) else 0.3
+        while gone < 0.125 * layers or fast > 0.002:
+            flows = gone >= 0.125 * layers
+            angle += -0.15 if flows else 1.0 if angle < min(30.0 * mu, 15.0) else 0.3
             tilt = np.deg2rad(angle)
             pile = pile.replaced(gravity=(np.sin(tilt), 0.0, -np.cos(tilt)))
             runs.append(moved(pile, runs[-1].t[-1] + 2.0, start=runs[-1], records=1))
