@@ -44,25 +44,21 @@ What is glued (worlds/spheres/glued.py) may pull, as long as it remembers gamma 
     gap = 0 if gamma < 0                                                                        (7)
 """
 
-from typing import Any
-
 import numpy as np
 
 from carom import kernels
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.certify import _judged
 from carom.certificates.clauses import Row
+from carom.certificates.sphere_contacts import MARGIN, ROUNDING, VELOCITY, measured, tolerated
+from carom.certificates.sphere_spin import OF_ROLLING, OF_SPIN, turned_by
 from carom.schemes.moreau import Moreau
 from carom.shown import counted
 from carom.status import Status, name_of
-from carom.worlds.spheres import materials, sliding
+from carom.worlds.spheres import materials
 from carom.worlds.spheres.solution import SpheresSolution
 from carom.worlds.spheres.world import World
 
-_MARGIN = 2.0
-_ROUNDING = 1e-12
-_VELOCITY = 300.0  # tolerances, (5)
-_ELSEWHERE = 1e-6  # of the largest change of a velocity in the step
 _ACCEPTED = 0.15  # of a radius, and of the energy of the motion
 
 
@@ -70,7 +66,7 @@ def certify_spheres(sol: SpheresSolution) -> Certificate:
     """Check a run of Spheres, clause by clause."""
     with kernels.threads.enough_for(len(sol.pile)):
         motion = _Motion(sol)
-        rows = _CLAUSES + _OF_SPIN * sol.pile.spins + _OF_ROLLING * sol.pile.rolls
+        rows = _CLAUSES + OF_SPIN * sol.pile.spins + OF_ROLLING * sol.pile.rolls
         if sol.pile.glue:
             rows = [row for row in _CLAUSES if row.name != "sign"] + _OF_GLUE
         rows = rows + _OF_MOREAU * motion.moves_as_before
@@ -116,13 +112,13 @@ class _Motion:
         sol, pile = self.sol, self.pile
         c = np.max(np.linalg.norm(sol.impulse[1:], axis=2) / pile.mass, axis=1, initial=0.0)
         if pile.spins:
-            turned = np.linalg.norm(_turned(self)[1], axis=2) * sol.radius[1:] / pile.inertia
+            turned = np.linalg.norm(turned_by(self)[1], axis=2) * sol.radius[1:] / pile.inertia
             c = np.maximum(c, np.max(turned, axis=1, initial=0.0))
         g, several = float(np.linalg.norm(pile.gravity)), np.diff(sol.steps) > 1
         fastest = np.maximum.accumulate(self.speed) + g * self.span
         c = np.where(several, 2.0 * fastest[1:] + g * self.h, c)
         c = np.maximum(c, np.concatenate([c[:1], c[:-1]]))
-        return np.minimum(self.length / self.h, _VELOCITY * pile.tolerance * c)
+        return np.minimum(self.length / self.h, VELOCITY * pile.tolerance * c)
 
     def entered(self):
         """(n,) what a scheme that is not exact may enter: a step at the fastest approach."""
@@ -130,7 +126,7 @@ class _Motion:
         if self.exact and not np.any(self.between):
             return exact
         fastest = np.maximum.accumulate(self.speed) + self.h * np.linalg.norm(self.pile.gravity)
-        loose = _MARGIN * 2.0 * self.h * fastest + self.length
+        loose = MARGIN * 2.0 * self.h * fastest + self.length
         return np.where(self.between, loose, exact) if self.exact else loose
 
     def staggered(self, mass):
@@ -163,7 +159,7 @@ def _beside_the_motion(m):
     step = m.sol.push[1:] / np.maximum(np.diff(m.sol.steps), 1)
     step = np.max(step, initial=0.0) * m.h * float(np.linalg.norm(m.pile.gravity))
     size = max(np.max(kinetic), np.max(np.abs(np.cumsum(work)), initial=0.0), step)
-    return max(entered, above / max(size, 1e-300) if above > _ROUNDING * size else 0.0)
+    return max(entered, above / max(size, 1e-300) if above > ROUNDING * size else 0.0)
 
 
 def _feasibility(m):
@@ -198,7 +194,7 @@ def _memory_of_glue(m):
             found[k] = max(np.max(np.abs(off), initial=0.0), -min(lost, default=0.0))
             size[k] = np.max(np.abs(left) + np.abs(c.impulse), initial=0.0)
         before = dict(zip(keys, c.gamma, strict=True))
-    return found, 100.0 * _ROUNDING * size, m.sol.t
+    return found, 100.0 * ROUNDING * size, m.sol.t
 
 
 def _held(m):
@@ -207,9 +203,9 @@ def _held(m):
     g = float(np.linalg.norm(m.pile.gravity))
     for k, table in enumerate(m.sol.contacts):
         if len(table) and np.any(table.gamma < 0.0):
-            gap, fast, far, _ = _measured(m, k, table)
+            gap, fast, far, _ = measured(m, k, table)
             slid = (m.h * (fast + m.h * g)) ** 2 / far
-            bound = _MARGIN * (m.length + slid) + _ROUNDING * np.max(np.abs(m.sol.x[k]))
+            bound = MARGIN * (m.length + slid) + ROUNDING * np.max(np.abs(m.sol.x[k]))
             off = np.where(table.gamma < 0.0, np.abs(gap) / bound, 0.0)
             worst = int(np.argmax(off))
             found[k], allowed[k] = abs(gap[worst]), bound[worst]
@@ -233,15 +229,15 @@ def _complementarity(m):
     value, allowed = np.zeros(len(m.sol)), np.full(len(m.sol), 1e-300)
     for k, table in enumerate(m.sol.contacts):
         if len(table):
-            gap, relative, distance, pushes = _measured(m, k, table)
+            gap, relative, distance, pushes = measured(m, k, table)
             slid = (m.h * relative) ** 2 / (2.0 * distance)
             if not m.exact or m.pile.bounces or k == 0 or m.between[k]:
                 g = float(np.linalg.norm(m.pile.gravity))
                 fastest = np.max(m.speed[max(k - 1, 0) : k + 1])
                 slid = 2.0 * m.h * (relative + fastest + m.h * g)
-            closed = m.length if m.pile.rubs else m.h * _tolerated(m, k, table)
-            small = closed + _ROUNDING * np.max(np.abs(m.sol.x[k]))
-            bound = _MARGIN * (small + slid)
+            closed = m.length if m.pile.rubs else m.h * tolerated(m, k, table)
+            small = closed + ROUNDING * np.max(np.abs(m.sol.x[k]))
+            bound = MARGIN * (small + slid)
             ratio = np.where(pushes, np.maximum(gap, 0.0) / bound, 0.0)
             worst = int(np.argmax(ratio))
             if pushes[worst]:
@@ -262,8 +258,8 @@ def _impact_law(m):
             if m.pile.rubs and m.pile.bounces:
                 off = np.minimum(off, np.abs(after))
             speed = np.max(m.speed[k - 1 : k + 1])
-            bound = _MARGIN * _tolerated(m, k, table) + 100.0 * _ROUNDING * speed
-            ratio = np.where(_measured(m, k, table)[-1], off / (bound + 1e-300), 0.0)
+            bound = MARGIN * tolerated(m, k, table) + 100.0 * ROUNDING * speed
+            ratio = np.where(measured(m, k, table)[-1], off / (bound + 1e-300), 0.0)
             worst = int(np.argmax(ratio))
             if ratio[worst] > 0.0:
                 value[k], allowed[k] = off[worst], bound[worst]
@@ -282,70 +278,6 @@ def _struck(m, k, table):
     return (e(before) if isinstance(e, materials.BySpeed) else e), after, before
 
 
-def _measured(m, k, table):
-    """Gap, relative speed, distance, and whether it pushes, for the contacts of a record."""
-    x, t, N = m.sol.x[k], m.sol.t[k], len(m.pile)
-    wide = np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
-    bodies, r = m.world.bodies(t, wide), m.world.radii(t)
-    v = np.zeros((len(bodies), x.shape[1]))
-    v[:N] = m.sol.v[k]
-    i, j = table.pairs.T
-    wall = j < 0
-    other = np.where(wall, 0, j)
-    apart = np.linalg.norm(m.world.cell.nearest_image(bodies[other] - bodies[i]), axis=1)
-    gap = apart - r[i] - r[other]
-    if np.any(wall):
-        gap[wall] = _wall_gaps(m, t, wide, i[wall], j[wall])
-    inverse = np.zeros(len(bodies))
-    inverse[:N] = 1.0 / m.pile.mass
-    relative = np.linalg.norm(v[i] - np.where(wall[:, None], 0.0, v[other]), axis=1)
-    diagonal = inverse[i] + np.where(wall, 0.0, inverse[other])
-    pushes = table.impulse * diagonal > _MARGIN * _tolerated(m, k, table)
-    return gap, relative, np.where(wall, r[i], apart), pushes
-
-
-def _tolerated(m, k, table):
-    """(c,) (5), of the step that ends at record k."""
-    i, j = table.pairs.T
-    N, pile = len(m.pile), m.pile
-    other = np.where((j < 0) | (j >= N), N, j)  # walls and obstacles do not move
-    P = _padded(table.impulse[:, None] * table.normal + table.friction)
-    change = np.zeros((N + 1, 3))
-    np.add.at(change, i, -P)
-    np.add.at(change, other, P)
-    c = np.append(np.linalg.norm(change[:N], axis=1) / pile.mass, 0.0)
-    if pile.spins:
-        turn, r = np.zeros((N + 1, 3)), np.append(m.world.radii(m.last_whole[k])[:N], 0.0)
-        lever = np.cross(_padded(table.normal), _padded(table.friction))
-        for body in (i, other):
-            np.add.at(turn, body, -r[body, None] * lever)
-        if pile.rolls:
-            np.add.at(turn, i, -_couple(table))
-            np.add.at(turn, other, _couple(table))
-        c[:N] = np.maximum(c[:N], r[:N] * np.linalg.norm(turn[:N], axis=1) / pile.inertia)
-    own = np.maximum(np.maximum(c[i], c[other]), _ELSEWHERE * np.max(c))
-    return np.minimum(m.length / m.h, _VELOCITY * pile.tolerance * own)
-
-
-def _wall_gaps(m, t, x, i, source):
-    kinds, data = m.pile.walls.at(t)
-    gap, i = np.empty(len(i)), i.astype(np.int32)
-    cell = m.world.cell
-    kernels.rows.measure(
-        x,
-        m.world.radii(t),
-        i,
-        i,
-        source.astype(np.int32),
-        cell.period,
-        cell.inverse,
-        kinds,
-        data,
-        gap,
-    )
-    return gap
-
-
 def _momentum(m):
     """Sphere by sphere, over each interval between records."""
     sol, mass = m.sol, m.pile.mass[None, :, None]
@@ -353,7 +285,7 @@ def _momentum(m):
     given = mass * m.pile.gravity * m.h * np.diff(sol.steps)[:, None, None] + sol.impulse[1:]
     found = np.max(np.linalg.norm(gained - given, axis=2), axis=1)
     size = np.max(mass) * (m.speed[1:] + m.speed[:-1]) + sol.push[1:]
-    allowed = 100.0 * _ROUNDING * size * np.sqrt(np.diff(sol.steps))
+    allowed = 100.0 * ROUNDING * size * np.sqrt(np.diff(sol.steps))
     return found, allowed + m.staggered(np.max(mass)), sol.t[1:]
 
 
@@ -364,189 +296,25 @@ def _momentum_total(m):
     residual = np.diff(sol.momentum(), axis=0) - weight * m.h * np.diff(sol.steps)[:, None]
     residual += np.sum(sol.wall_impulse[1:], axis=1)
     size = np.sum(m.pile.mass) * (m.speed[1:] + m.speed[:-1]) + sol.push[1:]
-    allowed = 100.0 * _ROUNDING * size + m.staggered(np.sum(m.pile.mass))
+    allowed = 100.0 * ROUNDING * size + m.staggered(np.sum(m.pile.mass))
     return np.linalg.norm(residual, axis=1), allowed, sol.t[1:]
-
-
-def _turned(m):
-    """I Dw, as (n - 1, N, 1 or 3), and what contacts gave."""
-    sol, shape = m.sol, (len(m.sol) - 1, len(m.pile), 1 if m.pile.dimension == 2 else 3)
-    gained = m.pile.inertia[:, None] * np.diff(sol.spin, axis=0).reshape(shape)
-    return gained, sol.angular_impulse[1:].reshape(shape)
-
-
-def _angular(m):
-    """Sphere by sphere, over each interval between records."""
-    sol, (gained, given) = m.sol, _turned(m)
-    w = np.max(np.abs(sol.spin.reshape(len(sol), -1)), axis=1)
-    arm = np.max(sol.radius, axis=1)
-    mu = sum(materials.most(c) for c in m.pile.coefficients[1:])
-    size = np.max(m.pile.inertia) * (w[1:] + w[:-1]) + arm[1:] * mu * sol.push[1:]
-    found = np.max(np.linalg.norm(gained - given, axis=2), axis=1)
-    return found, 100.0 * _ROUNDING * size * np.sqrt(np.diff(sol.steps)), sol.t[1:]
-
-
-def _cone(m):
-    over = [
-        np.max(np.linalg.norm(c.friction, axis=1) - _mu(m, c) * c.impulse, initial=0.0)
-        for c in m.sol.contacts
-    ]
-    mu = materials.most(m.pile.friction)
-    most = [mu * np.max(c.impulse, initial=0.0) for c in m.sol.contacts]
-    return np.array(over), 100.0 * _ROUNDING * np.array(most) + 1e-300, m.sol.t
-
-
-def _mu(m, table):
-    """mu of the contacts of a record, a number or (c,)."""
-    return m.world.materials.friction(*table.pairs.T, table.pairs[:, 1])
-
-
-def _slip(m):
-    """(4), as the velocity that it lacks; at a record inside of a step x has moved on."""
-    found = [_slipped(m, k, table) for k, table in enumerate(m.sol.contacts)]
-    allowed = [_tolerated(m, k, table) for k, table in enumerate(m.sol.contacts)]
-    spin = np.max(np.abs(m.sol.spin.reshape(len(m.sol), -1)), axis=1)
-    turning = np.max(np.abs(m.pile.walls.surfaces_at(m.sol.t[0], m.h)[2]), initial=0.0)
-    late = 2.0 * m.h * turning * m.speed * (m.sol.t - m.last_whole > 1e-6 * m.h)
-    rounding = 100.0 * _ROUNDING * (m.speed + spin * np.max(m.sol.radius))
-    spare = late + rounding
-    worst = [
-        np.argmax(x / (a + s + 1e-300)) if len(x) else None
-        for x, a, s in zip(found, allowed, spare, strict=True)
-    ]
-    at = zip(found, allowed, worst, strict=True)
-    both = np.array([(0.0, 0.0) if w is None else (x[w], a[w]) for x, a, w in at])
-    return both[:, 0], _MARGIN * both[:, 1] + spare, m.sol.t
-
-
-def _slipped(m, k, table):
-    """(c,) the tangential residual of the contacts of record k [m/s]."""
-    if not len(table):
-        return np.zeros(0)
-    t, bodies, u, inverse, arm = _moving(m, k)
-    n, T = _padded(table.normal), _padded(table.friction)
-    i, j = table.pairs.T
-    wall = j < 0
-    other = np.where(wall, len(bodies), j)
-    turning = arm[other, None] * u[other, 3:] + arm[i, None] * u[i, 3:]
-    w = u[other, :3] - u[i, :3] - np.cross(turning, n)
-    w += sliding.driven(m.world, i, other, np.where(wall, j, 0), n, t, bodies)
-    w -= np.einsum("ij,ij->i", w, n)[:, None] * n
-    a = (inverse[i] + inverse[other]) @ [1.0, 0.0]
-    a += arm[i] ** 2 * inverse[i, 1] + arm[other] ** 2 * inverse[other, 1]
-    wanted, most = T - w / a[:, None], _mu(m, table) * table.impulse
-    size = np.linalg.norm(wanted, axis=1)
-    wanted *= np.divide(most, size, out=np.ones_like(size), where=size > most)[:, None]
-    return a * np.linalg.norm(T - wanted, axis=1)
-
-
-def _moving(m, k):
-    """The time, places, velocities, inverse masses and inertias, and radii of bodies in a step."""
-    t, N, spin = m.last_whole[k], len(m.pile), m.sol.spin[k]
-    x = _padded(m.sol.x[k] - m.sol.moved[k] * m.exact)  # where the rows of the step were
-    bodies = m.world.bodies(t, x)
-    u, inverse = np.zeros((len(bodies) + 1, 6)), np.zeros((len(bodies) + 1, 2))
-    u[:N, :3] = _padded(m.sol.v[k])
-    u[:N, 3:] = _about(spin)
-    inverse[:N] = np.stack([1.0 / m.pile.mass, 1.0 / m.pile.inertia], axis=1)
-    return t, bodies, u, inverse, np.append(m.world.radii(t), 0.0)
-
-
-def _couples(m):
-    """(n,) what couples are over their bounds."""
-    over, most = np.zeros(len(m.sol)), np.zeros(len(m.sol))
-    for k, table in enumerate(m.sol.contacts):
-        if len(table):
-            roll, twist, _, held = _resisted(m, k, table)
-            sizes = np.stack([np.linalg.norm(roll, axis=1), np.abs(twist)])
-            over[k] = max(np.max(sizes - held), 0.0)
-            most[k] = np.max(held)
-    return over, 100.0 * _ROUNDING * most + 1e-300, m.sol.t
-
-
-def _resisted(m, k, table):
-    """C_r (c, 3), C_n (c,), R (c,), and the bounds (2, c) of the contacts of record k."""
-    n, C = _padded(table.normal), _couple(table)
-    i, j = table.pairs.T
-    radii = np.append(m.world.radii(m.last_whole[k]), 0.0)
-    arm = np.stack([radii[i], np.where(j < 0, 0.0, radii[j])], axis=1)
-    *lengths, R = m.world.materials.resistance(i, j, j, arm).T
-    twist = np.einsum("ij,ij->i", C, n)
-    return C - twist[:, None] * n, twist, R, np.array(lengths) * table.impulse
-
-
-def _rolling(m):
-    """What couples lack, as a velocity."""
-    return _worst(m, 0)
-
-
-def _rolling_work(m):
-    """(8)."""
-    return _worst(m, 1)
-
-
-def _worst(m, which):
-    """(n,) of one of two measures of the contacts of each record, that which is worst."""
-    found, allowed = np.zeros(len(m.sol)), np.full(len(m.sol), 1e-300)
-    for k, table in enumerate(m.sol.contacts):
-        if len(table):
-            value, bound = _rolled(m, k, table)[which]
-            worst = int(np.argmax(value / bound))
-            found[k], allowed[k] = value[worst], bound[worst]
-    return found, allowed, m.sol.t
-
-
-def _rolled(m, k, table) -> Any:
-    """(c,) what a couple lacks [m/s] and what is allowed, its work [J] and what is allowed."""
-    t, bodies, u, inverse, _ = _moving(m, k)
-    i, j = table.pairs.T
-    wall, n = j < 0, _padded(table.normal)
-    other = np.where(wall, len(bodies), j)
-    o = u[other, 3:] - u[i, 3:]
-    o += sliding.driven_spin(m.world, i, other, np.where(wall, j, 0), t)
-    o_n = np.einsum("ij,ij->i", o, n)
-    roll, twist, R, held = _resisted(m, k, table)
-    a = inverse[i, 1] + inverse[other, 1]
-    wanted = roll - (o - o_n[:, None] * n) / a[:, None]
-    size = np.linalg.norm(wanted, axis=1)
-    wanted *= np.divide(held[0], size, out=np.ones_like(size), where=size > held[0])[:, None]
-    off = np.linalg.norm(roll - wanted, axis=1)
-    off = np.maximum(off, np.abs(twist - np.clip(twist - o_n / a, -held[1], held[1])))
-    fastest = m.speed[k] + R * np.max(np.abs(u[:, 3:]))
-    bound = _MARGIN * _tolerated(m, k, table) + 100.0 * _ROUNDING * fastest + 1e-300
-    C = np.linalg.norm(roll, axis=1) + np.abs(twist)
-    work = np.maximum(np.einsum("ij,ij->i", roll + twist[:, None] * n, o), 0.0)
-    return (R * a * off, bound), (work, bound * C / R + 1e-300)
-
-
-def _couple(table):
-    return _about(table.couple)
-
-
-def _about(w):
-    """(c, 3) of what turns in space, or in the plane about z."""
-    return w if w.ndim == 2 else np.pad(w[:, None], ((0, 0), (2, 0)))
-
-
-def _padded(x):
-    return np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
 
 
 def _energy(m):
     """(3); a bounce may gain a step's worth of the force, a tolerance a little of each impulse."""
     sol = m.sol
     gain = np.diff(sol.kinetic_energy()) - sol.work[1:]
-    slack = _MARGIN * sol.push[1:] * m.tolerated()
+    slack = MARGIN * sol.push[1:] * m.tolerated()
     if m.pile.glue:  # what a tangent has opened while it slid round, (h v)^2 / d, is closed again
         fast = np.maximum(m.speed[1:], m.speed[:-1])
-        slack = slack + _MARGIN * sol.push[1:] * m.h * fast**2 / m.pile.smallest
+        slack = slack + MARGIN * sol.push[1:] * m.h * fast**2 / m.pile.smallest
     if m.pile.bounces or not m.exact:
         g = float(np.linalg.norm(m.pile.gravity))
-        slack = slack + _MARGIN * m.h * g * (2.0 * sol.push[1:] + m.weight * np.diff(sol.t))
+        slack = slack + MARGIN * m.h * g * (2.0 * sol.push[1:] + m.weight * np.diff(sol.t))
         if not m.exact:
-            slack = slack + _MARGIN * m.h * g * np.sum(m.pile.mass) * m.speed.max()
+            slack = slack + MARGIN * m.h * g * np.sum(m.pile.mass) * m.speed.max()
     size = np.maximum(sol.kinetic_energy()[1:], sol.kinetic_energy()[:-1]) + np.abs(sol.work[1:])
-    return gain, slack + 100.0 * _ROUNDING * size, sol.t[1:]
+    return gain, slack + 100.0 * ROUNDING * size, sol.t[1:]
 
 
 def _kinematics(m):
@@ -555,12 +323,12 @@ def _kinematics(m):
     sol = m.sol
     if not m.exact:
         off = np.max(np.linalg.norm(np.diff(sol.x, axis=0) - m.h * sol.v[:-1], axis=2), axis=1)
-        return off, 10.0 * _ROUNDING * (np.max(np.abs(sol.x)) + m.h * m.speed[:-1]), sol.t[1:]
+        return off, 10.0 * ROUNDING * (np.max(np.abs(sol.x)) + m.h * m.speed[:-1]), sol.t[1:]
     off = np.max(np.linalg.norm(sol.moved[1:] - m.h * sol.v[1:], axis=2), axis=1)
     if m.every_step:
         away = np.diff(sol.x, axis=0) - sol.moved[1:]
         off = np.maximum(off, np.max(np.linalg.norm(away, axis=2), axis=1))
-    return off, 10.0 * _ROUNDING * (np.max(np.abs(sol.x)) + m.h * m.speed[1:]), sol.t[1:]
+    return off, 10.0 * ROUNDING * (np.max(np.abs(sol.x)) + m.h * m.speed[1:]), sol.t[1:]
 
 
 _AT = "1.6 tol (Maury), or 4 h (|v| + h g)"
@@ -581,18 +349,6 @@ _OF_GLUE = [
     Row(_pull, "sign", "lam >= 0 if gamma = 0", "0"),
     Row(_memory_of_glue, "glue, memory", "gamma = min(0, gamma before - lam)", "rounding"),
     Row(_held, "glue, gap", "gap = 0 if gamma < 0", "2 tol + (h v)^2 / r"),
-]
-_OF_SPIN = [
-    Row(_angular, "angular momentum", "I Dw = angular impulse, each sphere", "rounding"),
-    Row(_cone, "cone", "|T| <= mu lam", "rounding"),
-    Row(_slip, "slip", "T against the slip, or none", "2 min(tol / h, 300 tol c)"),
-]
-
-
-_OF_ROLLING = [
-    Row(_couples, "couple", "|C_r|, |C_n| <= length lam", "rounding"),
-    Row(_rolling, "rolling", "C against the rolling and the twist, or none", "as slip"),
-    Row(_rolling_work, "work of rolling", "C . o <= 0", "2 min(tol / h, 300 tol c) |C| / R"),
 ]
 
 

@@ -1,0 +1,87 @@
+"""The contacts of a record of spheres, measured from the definition of a gap."""
+
+import numpy as np
+
+from carom import kernels
+
+MARGIN = 2.0
+ROUNDING = 1e-12
+VELOCITY = 300.0  # tolerances, (5)
+_ELSEWHERE = 1e-6  # of the largest change of a velocity in the step
+
+
+def measured(m, k, table):
+    """Gap, relative speed, distance, and whether it pushes, for the contacts of a record."""
+    x, t, N = m.sol.x[k], m.sol.t[k], len(m.pile)
+    wide = np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
+    bodies, r = m.world.bodies(t, wide), m.world.radii(t)
+    v = np.zeros((len(bodies), x.shape[1]))
+    v[:N] = m.sol.v[k]
+    i, j = table.pairs.T
+    wall = j < 0
+    other = np.where(wall, 0, j)
+    apart = np.linalg.norm(m.world.cell.nearest_image(bodies[other] - bodies[i]), axis=1)
+    gap = apart - r[i] - r[other]
+    if np.any(wall):
+        gap[wall] = _wall_gaps(m, t, wide, i[wall], j[wall])
+    inverse = np.zeros(len(bodies))
+    inverse[:N] = 1.0 / m.pile.mass
+    relative = np.linalg.norm(v[i] - np.where(wall[:, None], 0.0, v[other]), axis=1)
+    diagonal = inverse[i] + np.where(wall, 0.0, inverse[other])
+    pushes = table.impulse * diagonal > MARGIN * tolerated(m, k, table)
+    return gap, relative, np.where(wall, r[i], apart), pushes
+
+
+def tolerated(m, k, table):
+    """(c,) (5), of the step that ends at record k."""
+    i, j = table.pairs.T
+    N, pile = len(m.pile), m.pile
+    other = np.where((j < 0) | (j >= N), N, j)  # walls and obstacles do not move
+    P = padded(table.impulse[:, None] * table.normal + table.friction)
+    change = np.zeros((N + 1, 3))
+    np.add.at(change, i, -P)
+    np.add.at(change, other, P)
+    c = np.append(np.linalg.norm(change[:N], axis=1) / pile.mass, 0.0)
+    if pile.spins:
+        turn, r = np.zeros((N + 1, 3)), np.append(m.world.radii(m.last_whole[k])[:N], 0.0)
+        lever = np.cross(padded(table.normal), padded(table.friction))
+        for body in (i, other):
+            np.add.at(turn, body, -r[body, None] * lever)
+        if pile.rolls:
+            np.add.at(turn, i, -couple(table))
+            np.add.at(turn, other, couple(table))
+        c[:N] = np.maximum(c[:N], r[:N] * np.linalg.norm(turn[:N], axis=1) / pile.inertia)
+    own = np.maximum(np.maximum(c[i], c[other]), _ELSEWHERE * np.max(c))
+    return np.minimum(m.length / m.h, VELOCITY * pile.tolerance * own)
+
+
+def _wall_gaps(m, t, x, i, source):
+    kinds, data = m.pile.walls.at(t)
+    gap, i = np.empty(len(i)), i.astype(np.int32)
+    cell = m.world.cell
+    kernels.rows.measure(
+        x,
+        m.world.radii(t),
+        i,
+        i,
+        source.astype(np.int32),
+        cell.period,
+        cell.inverse,
+        kinds,
+        data,
+        gap,
+    )
+    return gap
+
+
+def couple(table):
+    return about(table.couple)
+
+
+def about(w):
+    """(c, 3) of what turns in space, or in the plane about z."""
+    return w if w.ndim == 2 else np.pad(w[:, None], ((0, 0), (2, 0)))
+
+
+def padded(x):
+    return np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
