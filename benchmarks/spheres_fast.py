@@ -167,7 +167,8 @@ def main():
     if "leaving" in options.only:
         fast(f"{options.N} at rest, one flies away: 10 steps", q, False, 10)
     if "bullet" in options.only:
-        fast(f"{options.N} at rest, one flies into them: 10 steps", q, True, 10)
+        for steps in (10, 100):
+            fast(f"{options.N} at rest, one flies into them: {steps} steps", q, True, steps)
     if "hopper" in options.only:
         hopper()
 

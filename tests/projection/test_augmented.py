@@ -68,7 +68,7 @@ def test_against_clarabel():
 @pytest.mark.parametrize("scheme", [carom.Maury(), carom.Moreau()])
 @pytest.mark.parametrize("counts", [(3, 5), (2, 2, 5), (2, 4, 3)])
 def test_a_lattice_that_fills_its_box(counts, scheme):
-    """Of 120 like these sweeps alone left 31 unsolved."""
+    """Of many like these sweeps alone leave a quarter unsolved (tests/lattices.py)."""
     rng = np.random.default_rng(1)
     d, N = len(counts), int(np.prod(counts))
     pile = lattice(
