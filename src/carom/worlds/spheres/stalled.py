@@ -5,6 +5,7 @@ import numpy as np
 from carom import kernels
 
 _MOST = 20_000  # rows: beyond, a matrix of all of them takes longer than it is worth
+_ENOUGH = 1000  # sweeps: who allows fewer wants an end, not an answer
 _SHARE = 0.98  # of what is allowed, as in kernels/numba/projection.py
 
 
@@ -12,7 +13,8 @@ def projected(start, i, j, normal, b, inverse, free, lam, most, relative, iterat
     """As kernels.projection.accelerated_gauss_seidel: u, the residual, sweeps and other turns."""
     given = start, i, j, normal, b, inverse, free, lam, most, relative
     found = kernels.projection.accelerated_gauss_seidel(*given, iterations)
-    if found[1] <= 1.0 or not np.isfinite(found[1]) or len(i) > _MOST:
+    stalled = 1.0 < found[1] < np.inf and iterations >= _ENOUGH
+    if not stalled or len(i) > _MOST:
         return found
     better, turns = _by_multipliers(*given)
     u, residual = _measured(better, *given)
