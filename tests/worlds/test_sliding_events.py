@@ -344,3 +344,21 @@ def test_what_is_refused():
         carom.solve(many, EVENTS, [1.0] * 5, [0.0] * 5, t1=1.0, dt=0.1)
     with pytest.raises(carom.errors.DerivativeError, match="friction"):
         jax.grad(lambda mu: run(block(mu, 0.5), 0.0, 0.0, 1.0, 0.5).q[-1, 0])(0.3)
+
+
+def test_a_rod_that_falls_flat_on_a_foot_that_sticks():
+    """The masses at its ends do not feel each other: a blow on one leaves rounding on the other."""
+    inertia = jnp.array([[3.0, 0.0, 0.0], [0.0, 3.0, 2.0], [0.0, 2.0, 2.0]])  # masses 1 and 2
+    rod = carom.System(
+        mass=inertia,
+        force=lambda t, q, v: -9.81 * jnp.array([0.0, 3.0, 2.0]),
+        gap=lambda t, q: jnp.array([q[1], q[1] + q[2]]),
+        slip=lambda t, q, v: jnp.array([v[0], v[0]]),
+        friction=0.3,
+        restitution=0.3,
+    )
+    start = {"q0": [0.0, 0.0, 1e-5], "v0": [0.0, 0.0, -0.03]}
+    sol = carom.solve(rod, carom.EventDriven(), **start, t1=0.05, dt=0.05)
+    assert np.max(np.abs(sol.q[-1])) < 1e-12
+    received = [9.81 * 0.05, 2 * 9.81 * 0.05 + 0.06]
+    assert np.allclose(np.sum(sol.impulse, axis=0), received, atol=1e-4)

@@ -115,11 +115,13 @@ class _Contacts(eqx.Module):
         y, x = self.moved(r)
         u = (self.b + _summed(self.rows, x))[:n]
         terms = jnp.abs(self.b) + _summed(jnp.abs(self.rows), jnp.abs(self.target) + jnp.abs(x))
-        lost = jnp.zeros_like(u)  # terms of u that joints take, and only their rounding is left
+        # terms of u that end in rounding: the pushes of contacts that A does not couple
+        shares = jnp.abs(free.rows).reshape(n * m, -1)
+        lost = (shares @ (shares.T @ jnp.abs(r).reshape(-1))).reshape(n, m)
         if free.joints.shape[0]:
             pushes = jnp.abs(free.contacts).reshape(n * m, -1).T @ jnp.abs(r).reshape(-1)
             whole = jnp.abs(self.metric.lift(jnp.abs(free.y0) + pushes))
-            lost = _summed(jnp.abs(self.rows), whole)[:n]
+            lost = lost + _summed(jnp.abs(self.rows), whole)[:n]  # and what joints take
         law = _measured(self.A, u, free.b, r, self.mu, self.active, terms[:n], lost)
         return jnp.maximum(law, free.residual(y))
 
