@@ -58,7 +58,7 @@ class Law(eqx.Module):
         mu = getattr(self, "mu", jnp.zeros(()))
         return first_failure(
             failing(jnp.any((self.e < 0.0) | (self.e > 1.0)), Status.restitution),
-            failing(jnp.any(~(mu >= 0.0)), Status.friction),
+            failing(jnp.any(~((mu >= 0.0) & jnp.isfinite(mu))), Status.friction),
         )
 
     def bilateral(self) -> Array:

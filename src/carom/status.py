@@ -17,7 +17,7 @@ class Status(eqx.Enumeration):
         "the gap"
     )
     restitution = "the restitution is outside [0, 1]: bring it inside"
-    friction = "the coefficient of friction is negative: make it 0 or larger"
+    friction = "the coefficient of friction is negative or not finite: make it 0 or larger"
     mass = (
         "the mass matrix is not positive definite here: check mass(q), or keep the motion away "
         "from where it degenerates"

@@ -499,3 +499,20 @@ def test_a_slip_that_is_singular_at_the_start_is_none_that_lacks_v():
         friction=[0.3, 0.0],
     )
     assert carom.solve(smooth, carom.Moreau(), [1.0, 1.0], [1.0, 0.0], t1=0.1, dt=0.1).ok
+
+
+def test_members_whose_friction_is_no_number_say_so():
+    """As a single call refuses them."""
+
+    def moved(mu):
+        block = carom.System(
+            force=lambda t, q, v: jnp.array([1.0, -9.81]),
+            gap=lambda t, q: q[1:],
+            slip=lambda t, q, v: v[:1],
+            friction=mu,
+        )
+        start = {"q0": jnp.zeros(2), "v0": jnp.zeros(2)}
+        return carom.solve(block, carom.Moreau(), **start, t1=0.1, dt=0.01).status
+
+    status = jax.vmap(moved)(jnp.array([0.1, -1.0, jnp.nan, jnp.inf]))
+    assert np.array_equal(status == carom.Status.ok, [True, False, False, False])

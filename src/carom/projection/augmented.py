@@ -46,6 +46,7 @@ def multipliers(mass, G, b, free, lam, good) -> tuple[np.ndarray, int]:
     """
     G = sparse.csr_matrix(G)
     stiff = np.asarray(G.multiply(G) @ (1.0 / mass)).ravel()
+    stiff[stiff == 0.0] = np.max(stiff, initial=0.0) or 1.0  # of rows that can do nothing
     c, u, eps, turns = lam, free + G.T @ lam / mass, _EPS, 0
     for _ in range(_OUTER):
         given = mass, G, b, free, c, eps * stiff

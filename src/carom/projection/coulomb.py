@@ -117,7 +117,7 @@ class _Contacts(eqx.Module):
         terms = jnp.abs(self.b) + _summed(jnp.abs(self.rows), jnp.abs(self.target) + jnp.abs(x))
         # terms of u that end in rounding: the pushes of contacts that A does not couple
         shares = jnp.abs(free.rows).reshape(n * m, -1)
-        lost = (shares @ (shares.T @ jnp.abs(r).reshape(-1))).reshape(n, m)
+        lost = _summed(shares, _summed(shares.T, jnp.abs(r).reshape(-1))).reshape(n, m)
         if free.joints.shape[0]:
             pushes = jnp.abs(free.contacts).reshape(n * m, -1).T @ jnp.abs(r).reshape(-1)
             whole = jnp.abs(self.metric.lift(jnp.abs(free.y0) + pushes))
