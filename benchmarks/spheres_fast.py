@@ -39,8 +39,8 @@ class Counted:
         self._project, self.projections, self.visits = self.world._project, 0, 0
         self.world._project = self._counting
 
-    def _counting(self, target, contacts, *given):
-        found = self._project(target, contacts, *given)
+    def _counting(self, target, contacts, *given, **more):
+        found = self._project(target, contacts, *given, **more)
         self.projections += 1
         self.visits += found.iterations * len(contacts.gap)
         return found

@@ -284,6 +284,22 @@ class Neighbours(Protocol):
         """The first entry of each body, and its partners: every pair within reach, once."""
         ...
 
+    def around(self, chosen: Any, x: Any, a: Any, *where: Any) -> Any:
+        """The first entry of each chosen body, and its partners among all."""
+        ...
+
+    def renewed(self, start: Any, second: Any, chosen: Any, *around: Any) -> Any:
+        """A list with other pairs of the chosen bodies."""
+        ...
+
+    def turned(self, start: Any, second: Any) -> Any:
+        """A list whose pairs are each listed by the body of smaller index."""
+        ...
+
+    def by_slab(self, first: Any, second: Any, slab: Any, *where: Any) -> Any:
+        """Pairs in the order of their slabs, and the first of each slab."""
+        ...
+
     def carry_over(self, *lists: Any) -> None:
         """The values of pairs that an old list has too, into those of a new one."""
         ...

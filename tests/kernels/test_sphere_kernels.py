@@ -88,6 +88,39 @@ def test_pairs_equal_brute_force(scene):
             seen |= here
 
 
+@settings(max_examples=100, deadline=None)
+@given(scenes(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.05, 0.5, 1.0]))
+def test_a_renewed_list_is_one_made_anew(scene, seed, part):
+    """Bodies that moved and reach further or less: the same arrays, whichever way they are made."""
+    x, r, margin, cell, free = scene
+    rng = np.random.default_rng(seed)
+    old = PairList(x, r, margin, cell, free)
+    bodies = rng.uniform(size=len(x)) < part
+    y = x + 0.3 * rng.normal(size=x.shape) * (np.arange(3) < cell.dimension)
+    s = margin[rng.permutation(len(x))]
+    found = old.renewed(bodies, y, 1.1 * r, s)
+    mixed = [np.where(bodies, a, b) for a, b in ((1.1 * r, r), (s, margin))]
+    made = PairList(np.where(bodies[:, None], y, x), *mixed, cell, free)
+    assert listed(found) == listed(made)
+    assert {*listed(found)} == brute_force(made.x, *mixed, cell, free)
+    assert np.all(found.first < found.second)
+    for name in ("pair_of", "pair_start", "body_of", "body_start"):
+        np.testing.assert_array_equal(getattr(found.slabs, name), getattr(made.slabs, name))
+
+
+@pytest.mark.parametrize("count", [3, 400])
+def test_many_that_reach_far(count):
+    """A few are looked for among all bodies, more of them in cells: the same pairs."""
+    rng = np.random.default_rng(count)
+    x, r = rng.uniform(0.0, 1.0, (5000, 3)), np.full(5000, 0.01)
+    margin = np.full(5000, 0.002)
+    margin[:count] = 10.0 ** rng.uniform(-1.5, -0.5, count)
+    cell = Cell(np.zeros(3), np.zeros(3), 3)
+    made = PairList(x, r, margin, cell, 4990)
+    assert {*listed(made)} == brute_force(x, r, margin, cell, 4990)
+    assert len(made.second) == len({*listed(made)})
+
+
 def test_a_sphere_far_away_costs_nothing():
     """Cells are hashed: one sphere at 1e9 does not coarsen them."""
     rng = np.random.default_rng(0)

@@ -331,15 +331,18 @@ def test_certificates_of_other_runs(settled, scheme, e):
     assert carom.certify(sol).ok is not False
 
 
-@pytest.mark.parametrize("tolerance", [1e-4, 1e-6])
-def test_a_pile_that_is_corrected_does_not_boil(settled, tolerance):
-    """What a correction opens would fall shut, be lifted again, and so on."""
+@pytest.mark.parametrize(("tolerance", "dt", "gain"), [(1e-4, 1e-3, 3e-3), (1e-6, 5e-4, 1e-3)])
+def test_a_pile_that_is_corrected_does_not_boil(settled, tolerance, dt, gain):
+    """What a correction opens would fall shut, be lifted again, and so on.
+
+    The gain is of the order of the scheme: at 1e-6 it is 4e-2, 4e-3 and 4e-5 for dt = 2, 1, 0.5 ms.
+    """
     still = np.zeros((80, 3))
     pile = carom.spheres.relax(settled.pile.replaced(position=settled.x[-1], velocity=still))
     pile = pile.replaced(tolerance=tolerance)
-    sol = carom.solve(pile, carom.Moreau(correct=True), t1=0.2, dt=1e-3)
+    sol = carom.solve(pile, carom.Moreau(correct=True), t1=0.2, dt=dt)
     energy = sol.energy()
-    assert np.max(energy) <= energy[0] + 3e-3 * 80 * 0.01 * 9.81 * 0.01  # of a weight, a radius up
+    assert np.max(energy) <= energy[0] + gain * 80 * 0.01 * 9.81 * 0.01  # of a weight, a radius up
     assert energy[-1] < energy[0]
     assert np.max(sol.overlap) < 1e-2 * 0.01
 

@@ -23,12 +23,15 @@ their rows are open at the u that was found without them, and u is the projectio
 Where u is beyond the reach of some, the same is seen of the pairs that so came into reach, one by
 one (``rows.closed_beyond``), and the step is done again only if one of them is not open.
 One body that is fast has a long reach and a wide margin; those of the others stay as they are.
+Nothing in (2) asks that y_i and y_j are of one time: where a few bodies alone have used up their
+margins, their y, R and s are set anew, and their pairs, found by a look at all bodies (``around``),
+take the place of those they had (``renewed``).  The list is the same as one made at these y.
 
 Spheres are put in cells by level: level k holds the a_i in (a_max / 2^(k+1), a_max / 2^k], and
-its cells are at least as wide as the longest reach (1) of a pair in it.  A sphere looks for
-partners in its own level and in the coarser ones, where 27 cells hold all of them: a small sphere
-never searches a large cell full of small ones, and a fast one is found by those around it.  Cells
-that are neighbours along x lie side by side in the hash table, so 27 cells are 9 runs of memory.
+its cells are as wide as the longest reach (1) of a pair in it.  A sphere looks for partners in its
+own level, in 27 cells, and in the finer ones, in as many cells as it reaches: a large or a fast one
+finds those around it, and the many small ones do not look for it.  Cells that are neighbours along
+x lie side by side in the hash table, so 27 cells are 9 runs of memory.
 """
 
 import numpy as np
@@ -38,6 +41,10 @@ from carom.kernels.numba.disk import kernel
 from carom.kernels.numba.projection import largest
 
 _ROOM = 16  # partners of a body that are kept while all are counted
+_RUNS = 1024  # rows of cells: one that would look at more looks at all bodies
+_FAR = np.int64(2**62)
+_SPARE = 1e-3  # of a cell, and
+_ROUNDING = 8 * np.finfo(float).eps  # of a coordinate: cells a little beyond the reach
 _STEPS = (701, 301, 132, 57, 23, 10, 4, 1)  # of the sort, as Ciura found them (2001)
 _PIECE = 4096  # bodies in a piece of a parallel reduction: fixed, so that sums do not vary
 
@@ -89,96 +96,91 @@ def sort_into_cells(x, level, low, period, counts, width, mask):
 
 
 @kernel()
-def _along(c, count, k):
-    """The k-th of the cells around c along a direction, and how many there are."""
+def _cells_within(x, reach, low, period, count, width):
+    """The first cell along a direction that is within reach of x, and how many there are."""
+    reach += _SPARE * width + _ROUNDING * (abs(x) + abs(low))
     if count == 0:
-        return c - 1 + k, 3
-    if count < 3:
-        return k, count
-    return (c - 1 + k) % count, 3
+        begin = np.int64(np.floor((x - reach) / width))
+        return begin, np.int64(np.floor((x + reach) / width)) - begin + 1
+    begin = np.int64(np.floor((x - low - reach) / width))
+    cells = np.int64(np.floor((x - low + reach) / width)) - begin + 1
+    if cells >= count:
+        return np.int64(0), count
+    return begin % count, cells
 
 
 @kernel()
-def _search(
-    p,
-    sorted_x,
-    sorted_r,
-    order,
-    cells,
-    first,
-    mask,
-    levels,
-    counts,
-    box,
-    free,
-    found,
-    at,
-    end,
-):
+def _look(p, begin, stop, cell, x, a, order, cells, box, free, found, at, end):
+    """Partners of the sphere at place p among those at places begin to stop that are in ``cell``.
+
+    ``cell`` is a level, and first and last along x, y and z.  They are written from ``at`` on,
+    before ``end``; returns where they end.
+    """
+    level, x0, x1, y0, y1, z0, z1 = cell
+    i, own = order[p], cells[p, 0]
+    px, py, pz, pr = x[p, 0], x[p, 1], x[p, 2], a[p]
+    for place in range(begin, stop):
+        q = np.uint64(place)
+        j = order[q]
+        if level == own and j <= i:
+            continue
+        dx, dy, dz = x[q, 0] - px, x[q, 1] - py, x[q, 2] - pz
+        dx -= box[1, 0] * np.rint(dx * box[2, 0])
+        dy -= box[1, 1] * np.rint(dy * box[2, 1])
+        dz -= box[1, 2] * np.rint(dz * box[2, 2])
+        reach = pr + a[q]
+        if dx * dx + dy * dy + dz * dz > reach * reach:
+            continue
+        if (
+            cells[q, 0] != level
+            or not x0 <= cells[q, 1] <= x1
+            or not y0 <= cells[q, 2] <= y1
+            or not z0 <= cells[q, 3] <= z1
+            or (i >= free and j >= free)
+        ):
+            continue
+        if at < end:
+            found[at] = j
+        at += 1
+    return at
+
+
+@kernel()
+def _search(p, x, a, order, cells, first, mask, largest, counts, box, free, found, at, end):
     """Partners of the sphere at place ``p``: written from ``at`` on, before ``end``; their number.
 
-    A pair belongs to the body on the finer level, then to the one of smaller index.
+    On its own level those of larger index, on finer ones all.
     """
-    begun = at
-    i, own = order[p], cells[p, 0]
-    px, py, pz, pr = sorted_x[p, 0], sorted_x[p, 1], sorted_x[p, 2], sorted_r[p]
-    for level in range(own + 1):
-        if levels[level] == 0:
+    begun, own = at, cells[p, 0]
+    for level in range(own, largest.shape[0]):
+        reach, n, w = a[p] + largest[level], counts[level], box[3 + level]
+        if largest[level] == 0.0:  # nobody
             continue
-        cx, cy, cz = cells[p, 1], cells[p, 2], cells[p, 3]
-        if level != own:
-            cx = _cell(px, box[0, 0], box[1, 0], counts[level, 0], box[3 + level, 0])
-            cy = _cell(py, box[0, 1], box[1, 1], counts[level, 1], box[3 + level, 1])
-            cz = _cell(pz, box[0, 2], box[1, 2], counts[level, 2], box[3 + level, 2])
-        nx = counts[level, 0]
-        together = nx == 0 or (0 < cx < nx - 1)  # the three cells along x are one run
-        runs = 1 if together else min(nx, 3)
-        _, ny = _along(cy, counts[level, 1], 0)
-        _, nz = _along(cz, counts[level, 2], 0)
-        for a in range(nz):
-            z, _ = _along(cz, counts[level, 2], a)
+        if level > own and (2.0 * reach / w[1] + 2.0) * (2.0 * reach / w[2] + 2.0) > _RUNS:
+            everywhere = (level, -_FAR, _FAR, -_FAR, _FAR, -_FAR, _FAR)
+            at = _look(
+                p, 0, order.shape[0], everywhere, x, a, order, cells, box, free, found, at, end
+            )
+            continue
+        x0, nx = _cells_within(x[p, 0], reach, box[0, 0], box[1, 0], n[0], w[0])
+        y0, ny = _cells_within(x[p, 1], reach, box[0, 1], box[1, 1], n[1], w[1])
+        z0, nz = _cells_within(x[p, 2], reach, box[0, 2], box[1, 2], n[2], w[2])
+        for c in range(nz):
+            z = (z0 + c) % n[2] if n[2] > 0 else z0 + c
             for b in range(ny):
-                y, _ = _along(cy, counts[level, 1], b)
-                for c in range(runs):
-                    if together:
-                        low, high = cx - 1, cx + 1
-                    else:
-                        low, _ = _along(cx, nx, c)
-                        high = low
+                y = (y0 + b) % n[1] if n[1] > 0 else y0 + b
+                low, left = x0, nx
+                while left > 0:  # cells along x in pieces, which go round neither period nor table
                     start = _bucket(level, y, z, low, mask)
-                    for part in range(2):  # a run may go round the end of the table
-                        if part == 0:
-                            begin, stop = start, min(start + high - low, mask)
-                        else:
-                            begin, stop = 0, start + high - low - mask - 1
-                        if stop < begin:
-                            break
-                        for place in range(first[begin], first[stop + 1]):
-                            q = np.uint64(place)
-                            j = order[q]
-                            if level == own and j <= i:
-                                continue
-                            dx = sorted_x[q, 0] - px
-                            dy = sorted_x[q, 1] - py
-                            dz = sorted_x[q, 2] - pz
-                            dx -= box[1, 0] * np.rint(dx * box[2, 0])
-                            dy -= box[1, 1] * np.rint(dy * box[2, 1])
-                            dz -= box[1, 2] * np.rint(dz * box[2, 2])
-                            reach = pr + sorted_r[q]
-                            if dx * dx + dy * dy + dz * dz > reach * reach:
-                                continue
-                            if (
-                                cells[q, 0] != level
-                                or cells[q, 2] != y
-                                or cells[q, 3] != z
-                                or cells[q, 1] < low
-                                or cells[q, 1] > high
-                                or (i >= free and j >= free)
-                            ):
-                                continue
-                            if at < end:
-                                found[at] = j
-                            at += 1
+                    length = min(left, mask + 1 - start)
+                    if n[0] > 0:
+                        length = min(length, n[0] - low)
+                    run = (level, low, low + length - 1, y, y, z, z)
+                    begin, stop = first[start], first[start + length]
+                    at = _look(p, begin, stop, run, x, a, order, cells, box, free, found, at, end)
+                    low, left = low + length, left - length
+                    if low == n[0] and n[0] > 0:
+                        low = np.int64(0)
     return at - begun
 
 
@@ -195,12 +197,13 @@ def _sort(values, begin, end):
 
 
 @kernel(parallel=True)
-def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, box, free):
+def find_pairs(x, a, order, cells, first, mask, largest, counts, box, free):
     """All pairs of (1) but those of two obstacles (index >= ``free``).
 
-    ``sorted_r`` holds the a_i.  ``box`` (3 + L, 3): low corner, period, 1 / period (0 where not
-    periodic), and the width of the cells of each level.  Returns the first entry of each body
-    (B + 1,) and the partners.
+    ``x`` and ``a`` are in the order of cells; ``largest`` (L,) is the largest a_i of each level.
+    ``box`` (3 + L, 3): low corner, period, 1 / period (0 where not periodic), and the width of the
+    cells of each level.  Returns the first entry of each body (B + 1,) and the partners; a pair of
+    two levels is listed by the body on the coarser one (``turned``).
     """
     B = order.shape[0]
     start = np.zeros(B + 1, np.int64)
@@ -209,13 +212,13 @@ def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, bo
         i = order[p]
         start[i + 1] = _search(
             np.int64(p),
-            sorted_x,
-            sorted_r,
+            x,
+            a,
             order,
             cells,
             first,
             mask,
-            levels,
+            largest,
             counts,
             box,
             free,
@@ -234,13 +237,13 @@ def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, bo
         else:  # again, with as much room as it needs
             _search(
                 np.int64(p),
-                sorted_x,
-                sorted_r,
+                x,
+                a,
                 order,
                 cells,
                 first,
                 mask,
-                levels,
+                largest,
                 counts,
                 box,
                 free,
@@ -250,6 +253,156 @@ def find_pairs(sorted_x, sorted_r, order, cells, first, mask, levels, counts, bo
             )
         _sort(found, start[i], start[i + 1])
     return start, found
+
+
+@kernel()
+def _running_sum(start):
+    for i in range(start.shape[0] - 1):
+        start[i + 1] += start[i]
+
+
+@kernel()
+def _all_around(i, x, a, period, inverse, free, is_chosen, found, at, end):
+    """Partners of body i among all, written from ``at`` on, before ``end``; their number."""
+    begun = at
+    px, py, pz, pr = x[i, 0], x[i, 1], x[i, 2], a[i]
+    for j in range(x.shape[0]):
+        dx, dy, dz = x[j, 0] - px, x[j, 1] - py, x[j, 2] - pz
+        dx -= period[0] * np.rint(dx * inverse[0])
+        dy -= period[1] * np.rint(dy * inverse[1])
+        dz -= period[2] * np.rint(dz * inverse[2])
+        reach = pr + a[j]
+        if dx * dx + dy * dy + dz * dz > reach * reach:
+            continue
+        if j == i or (is_chosen[j] and j < i) or (i >= free and j >= free):
+            continue
+        if at < end:
+            found[at] = j
+        at += 1
+    return at - begun
+
+
+@kernel()
+def _marked(chosen, B):
+    found = np.zeros(B, np.bool_)
+    for c in chosen:
+        found[c] = True
+    return found
+
+
+@kernel(parallel=True)
+def around(chosen, x, a, period, inverse, free):
+    """All pairs of (1) that have a body of ``chosen`` (m,), from a look at all bodies.
+
+    Returns the first entry of each (m + 1,) and the partners, in order; of two that are chosen the
+    one of smaller index lists the other.
+    """
+    m, is_chosen = chosen.shape[0], _marked(chosen, x.shape[0])
+    start, found = np.zeros(m + 1, np.int64), np.empty(0, np.int32)
+    for c in prange(m):
+        start[c + 1] = _all_around(chosen[c], x, a, period, inverse, free, is_chosen, found, 0, 0)
+    _running_sum(start)
+    found = np.empty(start[m], np.int32)
+    for c in prange(m):
+        _all_around(
+            chosen[c], x, a, period, inverse, free, is_chosen, found, start[c], start[c + 1]
+        )
+    return start, found
+
+
+@kernel(parallel=True)
+def renewed(start, second, chosen, around_start, partners):
+    """A list, with other pairs of the ``chosen`` bodies.
+
+    Each pair is listed by its body of smaller index, partners in order.
+    """
+    B, m = start.shape[0] - 1, chosen.shape[0]
+    is_chosen = _marked(chosen, B)
+    new = np.zeros(B + 1, np.int64)
+    for i in prange(B):
+        kept = 0
+        if not is_chosen[i]:
+            for k in range(start[i], start[i + 1]):
+                kept += not is_chosen[second[k]]
+        new[i + 1] = kept
+    at = new[1:].copy()
+    for c in range(m):
+        for k in range(around_start[c], around_start[c + 1]):
+            new[min(chosen[c], partners[k]) + 1] += 1
+    _running_sum(new)
+    found = np.empty(new[B], np.int32)
+    for i in prange(B):
+        at[i] += new[i]
+        if not is_chosen[i]:
+            place = new[i]
+            for k in range(start[i], start[i + 1]):
+                if not is_chosen[second[k]]:
+                    found[place] = second[k]
+                    place += 1
+    mixed = np.zeros(B, np.bool_)
+    for c in range(m):
+        for k in range(around_start[c], around_start[c + 1]):
+            i, j = min(chosen[c], partners[k]), max(chosen[c], partners[k])
+            found[at[i]], mixed[i] = j, True
+            at[i] += 1
+    for i in prange(B):
+        if mixed[i]:
+            _sort(found, new[i], new[i + 1])
+    return new, found
+
+
+@kernel()
+def turned(start, second):
+    """A list whose pairs are each listed by the body of smaller index, partners in order."""
+    B = start.shape[0] - 1
+    new = np.zeros(B + 1, np.int64)
+    for i in range(B):
+        for k in range(start[i], start[i + 1]):
+            new[min(i, second[k]) + 1] += 1
+    _running_sum(new)
+    at, found = new[:-1].copy(), np.empty_like(second)
+    for i in range(B):
+        for k in range(start[i], start[i + 1]):
+            low = min(i, second[k])
+            found[at[low]] = max(i, second[k])
+            at[low] += 1
+    for i in range(B):
+        _sort(found, new[i], new[i + 1])
+    return new, found
+
+
+@kernel()
+def by_slab(first, second, slab, wide, free, count, stride):
+    """Pairs in the order of their slabs, and the first of each slab (count + 2,).
+
+    ``slab`` (B,), of ``count``; the last, one more, holds the pairs of bodies that are ``wide``.
+    Within a slab pairs are in the order 0, s, 2 s, ... modulo their number, of a ``stride`` s.
+    """
+    P = first.shape[0]
+    start = np.zeros(count + 3, np.int64)
+    lower = np.empty(P, np.int32)
+    for k in range(P):
+        i, j = first[k], second[k]
+        # of an obstacle, which no row moves, the slab does not matter
+        a = slab[i] if i < free else slab[j]
+        b = slab[j] if j < free else slab[i]
+        if wide[i] or wide[j]:
+            lower[k] = count
+        elif abs(a - b) > 1:  # round the period
+            lower[k] = count - 1
+        else:
+            lower[k] = min(a, b)
+        start[lower[k] + 2] += 1
+    _running_sum(start[1:])
+    order, k = np.empty(P, np.int32), 0
+    for _ in range(P):
+        place = start[lower[k] + 1]
+        start[lower[k] + 1] += 1
+        order[place] = k
+        k += stride
+        if k >= P:
+            k -= P
+    return order, start[:-1]
 
 
 @kernel()

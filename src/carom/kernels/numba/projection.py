@@ -12,7 +12,8 @@ are accelerated as Nesterov does for gradients: a sweep T starts from an extrapo
 
 and u, which is linear in lam, is extrapolated with it.  When (y - l_next) . (l_next - l) > 0 the
 momentum points uphill and theta starts again (O'Donoghue and Candes 2015); the next sweep is then
-a plain one, and those alone converge.
+a plain one, and those alone converge.  beta is at most 1 - c / sqrt(16 + n) in sweep n: what is
+left after many sweeps is what fades slowly, and needs more of it.
 
 After some twenty sweeps all but a few rows in a hundred are solved, and those few, far from each
 other, would keep all rows busy for as many sweeps again: the more so the larger the pile.  So the
@@ -49,7 +50,7 @@ from numba import prange
 
 from carom.kernels.numba.disk import kernel
 
-_MOMENTUM = 0.96  # the most: beyond it the residual swings before it falls (docs/performance.md)
+_BRAKE = 0.6  # c of the largest beta; with less the residual swings (docs/performance.md)
 _START = 6.0  # of theta, when a guess is given: 10 % fewer sweeps than from 1
 _LOCAL = 0.04  # of the rows: when a sweep found no more over the tolerance, the end is local
 _SHARE = 0.98  # of the tolerance; the rest is for the rounding that the sweeps leave in u
@@ -339,7 +340,7 @@ def accelerated_gauss_seidel(
     u, u_before, before = free.copy(), free.copy(), lam.copy()
     push(start, i_of, j_of, normal, inverse_mass, lam, u)
     theta, beta, done = _START, 0.0, 0
-    momentum, last, cold, plain = _MOMENTUM, np.inf, False, False
+    brake, last, cold, plain = _BRAKE, np.inf, False, False
     few, look = _LOCAL * rows, _PATIENCE
     allow(i_of, j_of, b, free, u, most, relative, allowed)
     first, of_body = np.empty(0, np.int32), np.empty(0, np.int32)
@@ -406,7 +407,8 @@ def accelerated_gauss_seidel(
             theta, beta = 1.0, 0.0
         else:
             following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * theta * theta))
-            theta, beta = following, min((theta - 1.0) / following, 0.0 if plain else momentum)
+            ceiling = 0.0 if plain else 1.0 - brake / np.sqrt(16.0 + done)
+            theta, beta = following, min((theta - 1.0) / following, ceiling)
         if done >= look and not held:
             look += _PATIENCE
             copy(free, u)
@@ -417,10 +419,10 @@ def accelerated_gauss_seidel(
                 before[:] = 0.0
                 copy(free, u)
                 copy(free, u_before)
-                theta, beta, momentum, last, cold = 1.0, 0.0, _MOMENTUM, np.inf, True
+                theta, beta, brake, last, cold = 1.0, 0.0, _BRAKE, np.inf, True
             else:
                 plain = plain != (worst > _STALL * last)  # where one way stalls, the other
-                momentum = 0.5 * (1.0 + momentum)
+                brake *= 0.5
                 last = worst
             held = within(i_of, j_of, normal, b, step, u, lam, allowed)
     copy(free, u)

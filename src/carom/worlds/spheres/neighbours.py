@@ -15,8 +15,10 @@ _STEPS = (8.0, 4.0, 2.0, 1.25)  # that a list should serve
 _FAST = 0.4  # smallest radii: a body that goes further in these steps is fast
 _LEAST = 0.35  # smallest radii: the margin of a body at rest
 _LONELY = 0.1  # partners that a body without any is taken to have
-_PAIRS = 12  # for each body, that fast bodies may add to a list
+_PAIRS = 6  # for each body, that fast bodies may add to a list
 _WIDE = 2.0  # times what 99 in 100 bodies reach: beyond it, a body is in no slab
+_SOON = 0.5  # of a margin: a body that has used so much of it will soon have used it up
+FEW = 256  # bodies: so many are looked for among all, not in cells
 _SLAB_BODIES = 32  # at least, on average: below this a slab is not worth its bookkeeping
 
 
@@ -53,7 +55,7 @@ class PairList:
         """``x`` (B, 3), ``radius``, ``margin`` (B,); bodies from ``free`` on are obstacles."""
         self.x, self.radius, self.margin = (np.array(a, float) for a in (x, radius, margin))
         self.cell, self.free = cell, free
-        self._find(self.x, cell, free)
+        self._find()
 
     def tree_flatten_with_keys(self):
         """x, radius and margin."""
@@ -69,22 +71,45 @@ class PairList:
         (hollow.x, hollow.radius, hollow.margin), (hollow.cell, hollow.free) = arrays, where
         return hollow
 
-    def _find(self, x, cell, free):
-        self.wide = self.radius + self.margin
-        level = _levels(self.wide)
-        members = np.bincount(level)
-        largest = np.array([self.wide[level == k].max(initial=0.0) for k in range(len(members))])
-        width, counts, box = _cells(2.0 * largest, cell)
-        mask = (1 << max(4, int(2 * len(x) - 1).bit_length())) - 1
+    @property
+    def wide(self) -> np.ndarray:
+        """(B,) the a_i."""
+        return self.radius + self.margin
+
+    def renewed(self, bodies, x, radius, margin) -> "PairList":
+        """The list with these (B,) where ``bodies``, bool (B,), and as it is elsewhere."""
+        made = object.__new__(PairList)
+        made.x = np.where(bodies[:, None], x, self.x)
+        made.radius = np.where(bodies, radius, self.radius)
+        made.margin = np.where(bodies, margin, self.margin)
+        made.cell, made.free = self.cell, self.free
+        chosen = np.flatnonzero(bodies)
+        around = kernels.neighbours.around(
+            chosen, made.x, made.wide, self.cell.period, self.cell.inverse, self.free
+        )
+        made._arranged(*kernels.neighbours.renewed(self.start, self.second, chosen, *around))
+        return made
+
+    def _find(self):
+        a = self.wide
+        level = _levels(a)
+        largest = np.array([a[level == k].max(initial=0.0) for k in range(np.max(level) + 1)])
+        width, counts, box = _cells(2.0 * largest, self.cell)
+        mask = (1 << max(4, int(2 * len(a) - 1).bit_length())) - 1
         first, order, cells = kernels.neighbours.sort_into_cells(
-            x, level, box[0], box[1], counts, width, mask
+            self.x, level, box[0], box[1], counts, width, mask
         )
-        self.start, self.second = kernels.neighbours.find_pairs(
-            x[order], self.wide[order], order, cells, first, mask, members, counts, box, free
+        found = kernels.neighbours.find_pairs(
+            self.x[order], a[order], order, cells, first, mask, largest, counts, box, self.free
         )
-        bodies = np.arange(len(x), dtype=np.int32)
-        self.first = np.repeat(bodies, np.diff(self.start))
-        self.slabs = _Slabs(self, cell)
+        if len(largest) > 1:
+            found = kernels.neighbours.turned(*found)
+        self._arranged(*found)
+
+    def _arranged(self, start, second):
+        self.start, self.second = start, second
+        self.first = np.repeat(np.arange(len(self.x), dtype=np.int32), np.diff(start))
+        self.slabs = _Slabs(self)
 
     def carried(self, old: "PairList | None", value: np.ndarray) -> np.ndarray:
         """(p,) what ``value`` says of each pair in the old list; 0 for a pair that is new."""
@@ -99,6 +124,11 @@ class PairList:
         """Whether every pair that bodies at x, which move by up to ``reach`` (B,), meet is here."""
         left = kernels.neighbours.farthest(x, self.x, reach, radius, self.radius, self.margin)
         return left <= 0.0  # False if it is nan
+
+    def outgrown(self, x, radius, reach) -> np.ndarray:
+        """(B,) bool, which bodies have used up their margins, or soon will have."""
+        used = self.went(x) + reach + np.maximum(radius - self.radius, 0.0)
+        return ~(used <= _SOON * self.margin)
 
     def partners(self) -> np.ndarray:
         """(B,) in how many pairs each body is."""
@@ -139,34 +169,32 @@ class _Slabs:
     But for the last: it holds the pairs of the few bodies that reach much further than the others.
     """
 
-    def __init__(self, pairs: PairList, cell: Cell):
-        x, free = pairs.x, pairs.free
-        usual = _WIDE * np.quantile(pairs.wide, 0.99)
-        wide = pairs.wide > usual
-        reach = 2.0 * np.max(pairs.wide[~wide], initial=0.0)
+    def __init__(self, pairs: PairList):
+        x, free, cell = pairs.x, pairs.free, pairs.cell
+        a = pairs.wide
+        wide = a > _usual(a)
+        reach = 2.0 * np.max(a[~wide], initial=0.0)
         axis = _axis(x[:free], cell)
         slab, count = _sliced(x[:, axis], free, cell.low[axis], cell.period[axis], reach)
-        first, second = slab[pairs.first], slab[pairs.second]
-        # of an obstacle, which no row moves, the slab does not matter
-        first = np.where(pairs.first < free, first, second)
-        second = np.where(pairs.second < free, second, first)
-        lower = np.minimum(first, second)
-        lower = np.where(np.abs(first - second) > 1, count - 1, lower)  # round the period
-        lower = np.where(wide[pairs.first] | wide[pairs.second], count, lower)
         # Within a slab in no order: rows in a row that share a body would wait for each other.
-        mixed = _mixed(len(lower))
-        self.pair_of = mixed[np.argsort(lower[mixed].astype(np.int16), kind="stable")]
-        self.pair_start = _running(np.bincount(lower, minlength=count + 1))
-        self.body_of = np.argsort(slab[:free], kind="stable").astype(np.int32)
+        self.pair_of, self.pair_start = kernels.neighbours.by_slab(
+            pairs.first, pairs.second, slab, wide, free, count, _stride(len(pairs.first))
+        )
+        self.body_of = np.argsort(slab[:free].astype(np.int16), kind="stable").astype(np.int32)
         self.body_start = _running(np.bincount(slab[:free], minlength=count + 1))
 
 
-def _mixed(count):
-    """0, s, 2 s, ... modulo ``count``: each place once, those that follow each other far apart."""
+def _usual(a):
+    """Beyond it, an a_i is much larger than others."""
+    return _WIDE * np.quantile(a, 0.99)
+
+
+def _stride(count):
+    """s, such that 0, s, 2 s, ... modulo ``count`` is each place once, and far from the next."""
     stride = max(1, int(0.618 * count))
     while math.gcd(stride, count) > 1:
         stride += 1
-    return (np.arange(count, dtype=np.int64) * stride % max(count, 1)).astype(np.int32)
+    return stride
 
 
 def _axis(x, cell):

@@ -19,7 +19,7 @@ from carom.worlds.spheres.materials import Materials, most
 from carom.worlds.spheres.memory import Memory, glue_for
 from carom.worlds.spheres.metric import Metric, fastest, largest, lengths
 from carom.worlds.spheres.moved import Moved
-from carom.worlds.spheres.neighbours import Cell, PairList, margins, within_period
+from carom.worlds.spheres.neighbours import FEW, Cell, PairList, margins, within_period
 
 _ATTEMPTS = 40  # at a step: a reach too short is widened, a curved wall linearised again
 _SLACK_RADII = 0.01  # reach beyond the free motion, in smallest radii: for what is pushed
@@ -29,6 +29,7 @@ _NEVER_MIND = 1e30  # in its place where only the overlap counts
 _ROUNDING = 8.0 * np.finfo(float).eps  # of coordinates and radii: a gap so small is closed
 _OVER = 0.1  # of a step, for the rate of a gap: rounding in it is ten units in a step
 _ELSEWHERE = 1e-6  # of the largest shift, as in kernels/numba/projection.py
+_ROUGH = 24  # sweeps after which it is seen how far a blow throws what it meets
 _CURVED = 0.5  # part of the tolerance up to which a curved wall is followed
 
 
@@ -141,9 +142,18 @@ class World(Moved):
             return nothing, _tall(Projection(free, lam, np.nan, 0, Status.nonfinite))
         reach = 1.1 * dt * lengths(free) + _SLACK_RADII * self.pile.smallest
         whole, tangent_at, sweeps = np.zeros(self.N, bool), None, 0
-        for _ in range(_ATTEMPTS):
+        for turn in range(_ATTEMPTS):
             contacts = self._contacts(t, q, reach, memory, tangent_at, whole)
             b = contacts.ahead(dt)
+            if turn == 0 and self._struck_hard(contacts, free, b, dt):
+                rough = self._project(
+                    free[:, :3], contacts, b[:, 0], None, self._length() / dt, sweeps=_ROUGH
+                )
+                memory = contacts.remembering(rough.multipliers).memory
+                sweeps += rough.iterations
+                reach = np.maximum(reach, 1.1 * dt * lengths(rough.point))
+                contacts = self._contacts(t, q, reach, memory, tangent_at, whole)
+                b = contacts.ahead(dt)
             moved = self._obeyed(free, contacts, b, None, self._length() / dt)
             contacts = contacts.remembering(moved.multipliers)
             memory = contacts.memory
@@ -405,7 +415,14 @@ class World(Moved):
         left = residual * self.pile.tolerance
         return Projection(u, lam, left, iterations, Status.ok if good else _verdict(residual))
 
-    def _project(self, target, contacts, b, active, most, relative=None):
+    def _struck_hard(self, contacts, free, b, dt) -> bool:
+        """Whether a row would be left by more than a radius: who it throws how far is not known."""
+        if 2.0 * dt * fastest(free) <= self.pile.smallest:
+            return False
+        w = _opened(contacts, free[:, :3]) + b[:, 0]
+        return bool(dt * np.min(w, initial=0.0) < -self.pile.smallest)
+
+    def _project(self, target, contacts, b, active, most, relative=None, sweeps=None):
         rows, glued = contacts if active is None else contacts.chosen(active), None
         lam = np.maximum(rows.guess if rows.sliding is None else rows.guess[:, 0], 0.0)
         b = np.ascontiguousarray(b if active is None else b[active])
@@ -420,7 +437,7 @@ class World(Moved):
             lam if glued is None else glued.lam,
             most,
             self._relative() if relative is None else relative,
-            self.pile.iterations,
+            self.pile.iterations if sweeps is None else sweeps,
         )
         status = _verdict(residual)
         lam = lam if glued is None else glued.folded(len(lam))
@@ -509,10 +526,13 @@ class World(Moved):
                 f"sphere {worst} would move by {reach[worst]:.3g} m in a step: take a smaller dt, "
                 "or look at velocity, gravity and force"
             )
-        made = PairList(x, r, margin, self.cell, self.N)
         if memory is None:
+            made = PairList(x, r, margin, self.cell, self.N)
             return Memory.first(made, self._walls, self.pile.glue)
-        return memory.with_list(made)
+        outgrown = memory.pairs.outgrown(x, r, reach)
+        if np.count_nonzero(outgrown) <= FEW:
+            return memory.with_list(memory.pairs.renewed(outgrown, x, r, margin))
+        return memory.with_list(PairList(x, r, margin, self.cell, self.N))
 
     def _missed(self, pairs: PairList, t, q, reach, moved, whole) -> bool:
         """Whether a motion (N, 3) beyond ``reach`` may close a gap that had no row.
