@@ -96,7 +96,7 @@ def sort_into_cells(x, level, low, period, counts, width, mask):
 
 
 @kernel()
-def _cells_within(x, reach, low, period, count, width):
+def _cells_within(x, reach, low, count, width):
     """The first cell along a direction that is within reach of x, and how many there are."""
     reach += _SPARE * width + _ROUNDING * (abs(x) + abs(low))
     if count == 0:
@@ -162,9 +162,9 @@ def _search(p, x, a, order, cells, first, mask, largest, counts, box, free, foun
                 p, 0, order.shape[0], everywhere, x, a, order, cells, box, free, found, at, end
             )
             continue
-        x0, nx = _cells_within(x[p, 0], reach, box[0, 0], box[1, 0], n[0], w[0])
-        y0, ny = _cells_within(x[p, 1], reach, box[0, 1], box[1, 1], n[1], w[1])
-        z0, nz = _cells_within(x[p, 2], reach, box[0, 2], box[1, 2], n[2], w[2])
+        x0, nx = _cells_within(x[p, 0], reach, box[0, 0], n[0], w[0])
+        y0, ny = _cells_within(x[p, 1], reach, box[0, 1], n[1], w[1])
+        z0, nz = _cells_within(x[p, 2], reach, box[0, 2], n[2], w[2])
         for c in range(nz):
             z = (z0 + c) % n[2] if n[2] > 0 else z0 + c
             for b in range(ny):
