@@ -30,8 +30,9 @@ from carom.worlds.spheres.levers import Levers, hold_couples, within
 # The most contacts for Newton's method (twice as many around what lacks), and for the path ...
 _WHOLE, _ROWS = 5000, 1000
 _NEAR, _ROUNDS, _SWEPT = 500, 120, 300  # ... of more these, and sweeps of all, in turn
-_TURNS, _MANY, _CREPT, _PIVOTS = 15, 20, 4, 2000  # of Newton's method, sweeps; along the path
-_STEPS, _EACH, _LONG = 300, 3, 10  # of multipliers, at least and to a contact; pivots to a contact
+_TURNS, _MANY, _CREPT = 15, 20, 4  # of Newton's method, and of sweeps
+_STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most
+_PIVOTS, _PLANAR, _LONG = 1000, 2000, 10  # along the path; in the plane at least, and to a contact
 _CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
 _ASTRAY = 1e3  # times what the best lacks: back to that
@@ -152,10 +153,12 @@ def _at_once(problem, planar, turns, limit):
     """Turns and pivots made on all contacts, and whether they led to an answer."""
     block, rows = _block_of(problem, planar), len(problem[1])
     done = block.newton(min(turns, limit))
-    if block.least > _SHARE and rows <= _ROWS and not planar:
-        done += block.multipliers(min(max(_STEPS, _EACH * rows), limit - done))
-    if block.least > _SHARE and rows <= _ROWS:
-        done += block.path(min(max(_PIVOTS, _LONG * rows), limit - done))
+    steps, pivots = 0, max(_PLANAR, _LONG * rows)
+    if not planar:
+        steps, pivots = min(max(_STEPS, _EACH * rows), _LONGEST), _PIVOTS
+    if rows <= _ROWS:
+        for method, most in ((block.multipliers, steps), (block.path, pivots)):
+            done += method(min(most, limit - done)) if block.least > _SHARE else 0
     problem[_LAM][:] = block.wide(block.best)
     return done, block.least <= _SHARE
 
