@@ -1,4 +1,4 @@
-"""Friction of many contacts whose impulses must grow far: the method of multipliers of augmented.py.
+"""Friction of many contacts whose impulses must grow far: the method of multipliers.
 
 Contacts that fill their box press on each other for as long as they slide: the answer may be many
 times the guess, while velocities hardly differ.  In the scales of proximal.py, u = G x + w with
@@ -7,8 +7,8 @@ x = G^T y the motion of the bodies, and about a centre c,
     z = c - u / eps,     l = P(z),     F(x) = x - G^T l = 0                                   (1)
 
 with Coulomb's law l_n = (z_n)_+, l_t = z_t within the disc of radius mu l_n, or with the convex law
-P = P_K.  Then c <- l, a step of about -u / eps: the smaller eps, the faster impulses grow.  Newton's
-method has as many unknowns as bodies have motions,
+P = P_K.  Then c <- l (as in augmented.py), a step of about -u / eps: the smaller eps, the faster
+impulses grow.  Newton's method has as many unknowns as bodies have motions,
 
     (1 + G^T P'(z) G / eps) dx = -F(x)                                                        (2)
 
@@ -19,6 +19,9 @@ Of the convex law F is the gradient of the convex function
 along whose Newton steps the slope only grows: it goes to where that is 0, and ends.  Coulomb's law
 has no such function.  There a step must lessen |F|, and where none does, which is seen after a few,
 c stays and eps rises: for a large eps (1) has one answer, near c.
+
+For a small eps u / eps is mostly rounding, and F cannot get small.  A few steps of proximal.py, (3),
+on the same problem written in y, which has no such quotient, then find l.
 """
 
 from typing import Any
@@ -37,6 +40,8 @@ _PARTS = (1.0, 0.5, 0.25, 0.1, 0.03)  # of a step, of which the first that will 
 _LESSENED = 0.1  # ... by this part of itself
 _NEAR = 0.1  # of the residual of the law: (1) is solved well enough
 _SLOPE, _HALVES = 0.1, 30  # of that along a step, which may be left at its end; halvings of it
+_ROUNDING = 1e-8  # of |x| + |l|: F may be so much by it
+_POLISHED = 3  # steps in y
 _DENSE = 60  # unknowns, up to which (2) is a full matrix
 # Of Coulomb's law (2) is not symmetric, but its pattern is, and its diagonal serves as pivots
 _PIVOTS: Any = {
@@ -88,10 +93,14 @@ class _Contacts:
     def about(self, c, eps, x, goal):
         """x and l of (1) from a guess of x, Newton steps made, and whether |F| <= goal."""
         F, l, B, z = self.lack(c, eps, x)
+        last = np.inf
         for turn in range(_INNER[self.coulomb]):
             size = np.linalg.norm(F)
             if size <= goal:
                 return x, l, turn, True
+            if last <= size <= _ROUNDING * (np.linalg.norm(x) + np.linalg.norm(l)):
+                return self.polished(c, eps, l, goal, turn)
+            last = size
             step = self.newton(F, B, eps)
             if not np.all(np.isfinite(step)):
                 return x, l, turn, False
@@ -107,6 +116,19 @@ class _Contacts:
                 return x, l, turn + 1, False
             x, (F, l, B, z) = x + part * step, trial
         return x, l, _INNER[self.coulomb], bool(np.linalg.norm(F) <= goal)
+
+    def polished(self, c, eps, y, goal, turn):
+        """As ``about``, from l with little but rounding in it."""
+        for more in range(_POLISHED + 1):
+            u = self.G @ (self.GT @ y) + self.w + eps * (y - c)
+            F, B = self.law.newton(y, u)
+            if np.linalg.norm(F) <= goal:
+                return self.GT @ y, y, turn + more, True
+            try:
+                y = y + proximal._step_of_bodies(self.G, F, B, eps)
+            except (np.linalg.LinAlgError, RuntimeError):
+                break
+        return self.GT @ y, y, turn + _POLISHED, False
 
     def lack(self, c, eps, x):
         """F of (1), l, P' (n, m, m) and z."""
