@@ -20,8 +20,8 @@ along whose Newton steps the slope only grows: it goes to where that is 0, and e
 has no such function.  There a step must lessen |F|, and where none does, which is seen after a few,
 c stays and eps rises: for a large eps (1) has one answer, near c.
 
-For a small eps u / eps is mostly rounding, and F cannot get small.  A few steps of proximal.py, (3),
-on the same problem written in y, which has no such quotient, then find l.
+For a small eps u / eps is mostly rounding, and F cannot get small.  A few steps of proximal.py, (3)
+there, on the same problem written in y, which has no such quotient, then find l.
 """
 
 from typing import Any
