@@ -46,7 +46,7 @@ __all__ = ["Problem", "Result", "load", "of_step"]
 
 _TURNS = 60  # of Newton's method, which takes over where sweeps end
 _STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most
-_FULL = 1500  # rows of W, up to which its root is found from all of its entries
+_FULL = 300  # rows of W, up to which its root is found from all of its entries
 _PIVOTS = 3000  # of the path of contacts that yield, where Newton's method ends
 _HEAVY = 0.4  # damping of the sweeps that are tried last
 _ROUNDING = 1e-14  # of the largest eigenvalue of W: no motion

@@ -42,7 +42,7 @@ _NEAR = 0.1  # of the residual of the law: (1) is solved well enough
 _SLOPE, _HALVES = 0.1, 30  # of that along a step, which may be left at its end; halvings of it
 _ROUNDING = 1e-8  # of |x| + |l|: F may be so much by it
 _POLISHED = 3  # steps in y
-_DENSE = 60  # unknowns, up to which (2) is a full matrix
+_DENSE, _FILLED = 60, 0.3  # unknowns up to which, and part of G beyond which, (2) is a full matrix
 # Of Coulomb's law (2) is not symmetric, but its pattern is, and its diagonal serves as pivots
 _PIVOTS: Any = {
     "permc_spec": "MMD_AT_PLUS_A",
@@ -77,9 +77,10 @@ class _Contacts:
     def __init__(self, root, q, mu, dim, size, coulomb):
         self.mu, self.m = mu, dim
         self.weight = np.repeat(np.sqrt(size), dim)
-        self.G = (sparse.diags(1.0 / self.weight) @ root).tocsr()
+        self.G: Any = sparse.csr_matrix(sparse.diags(1.0 / self.weight) @ root)
         self.GT = self.G.T.tocsr()
-        self.full = self.G.toarray() if self.G.shape[1] <= _DENSE else None
+        dense = self.G.shape[1] <= _DENSE or self.G.nnz > _FILLED * np.prod(self.G.shape)
+        self.full = self.G.toarray() if dense else None
         w = q / self.weight
         self.unit = np.max(np.abs(w), initial=0.0) or 1.0  # of y and u: the law has no scale
         self.w = w / self.unit
