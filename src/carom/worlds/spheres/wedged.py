@@ -31,7 +31,8 @@ from carom.worlds.spheres.levers import Levers, hold_couples, within
 _WHOLE, _ROWS = 5000, 1000
 _NEAR, _ROUNDS, _SWEPT = 500, 120, 300  # ... of more these, and sweeps of all, in turn
 _TURNS, _MANY, _CREPT = 15, 20, 4  # of Newton's method, and of sweeps
-_STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most
+_STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most ...
+_DOUBTED = 150  # ... and where there may be no answer, which the path is quicker to tell
 _PIVOTS, _PLANAR, _LONG = 1000, 2000, 10  # along the path; in the plane at least, and to a contact
 _CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
@@ -156,6 +157,7 @@ def _at_once(problem, planar, turns, limit):
     steps, pivots = 0, max(_PLANAR, _LONG * rows)
     if not planar:
         steps, pivots = min(max(_STEPS, _EACH * rows), _LONGEST), _PIVOTS
+        steps = steps if block.answered() else _DOUBTED
     if rows <= _ROWS:
         for method, most in ((block.multipliers, steps), (block.path, pivots)):
             done += method(min(most, limit - done)) if block.least > _SHARE else 0
@@ -275,6 +277,11 @@ class _Block:
         if lacks < self.least:
             self.best, self.least = r, lacks
         return lacks <= _SHARE
+
+    def answered(self):
+        """Whether there must be an answer: b is in the dual cones, to within what is allowed."""
+        slides = np.linalg.norm(self.b[:, 1:], axis=1)
+        return np.all(self.b[:, 0] + self.part[-2] >= self.mu * slides)
 
     @cached_property
     def local(self):
