@@ -38,15 +38,18 @@ from carom.errors import (
     ShapeError,
 )
 from carom.kernels import friction
-from carom.projection import compliant, proximal
+from carom.projection import augmented_friction, compliant, proximal
 from carom.projection.cones import onto_cone
 from carom.status import Status
 
 __all__ = ["Problem", "Result", "load", "of_step"]
 
 _TURNS = 60  # of Newton's method, which takes over where sweeps end
+_STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most
+_FULL = 300  # rows of W, up to which its root is found from all of its entries
 _PIVOTS = 3000  # of the path of contacts that yield, where Newton's method ends
 _HEAVY = 0.4  # damping of the sweeps that are tried last
+_ROUNDING = 1e-14  # of the largest eigenvalue of W: no motion
 _ASYMMETRY = 0.01  # of W, relative: beyond it a warning is given
 
 
@@ -127,9 +130,10 @@ class Problem:
 
         ``start`` is a first guess of r; ``convex`` asks for the convex law, which leaves
         mu |u_t| n out of (1); ``limit`` is the most sweeps, after which Newton's
-        method, the path of projection/compliant.py and heavier damping are tried.  What does not
-        converge comes back with a status, and is not raised: (1) need not have an answer where
-        contacts wedge each other and q drives them together.
+        method, that of multipliers (projection/augmented_friction.py), the path of
+        projection/compliant.py and heavier damping are tried.  What does not converge comes back
+        with a status, and is not raised: (1) need not have an answer where contacts wedge each
+        other and q drives them together.
         """
         tolerance = _number(tolerance, "tolerance", "such as 1e-8")
         if not 0.0 < tolerance < np.inf:
@@ -148,9 +152,10 @@ class Problem:
         if not residual <= goal:
             other, more, found = self._newton(r, goal, not convex)
             r, residual, done = *_better(r, residual, other, found), done + more
-        if not residual <= goal:
-            other, more, found = self._path(r, goal, convex)
-            r, residual, done = *_better(r, residual, other, found), done + more
+        for method in (self._multipliers, self._path):
+            if not residual <= goal:
+                other, more, found = method(r, goal, convex)
+                r, residual, done = *_better(r, residual, other, found), done + more
         if not residual <= goal:
             data = proximal.packed(self.W, self.q, self.mu, self.dim, _HEAVY)[1]
             again = np.zeros_like(work)
@@ -176,6 +181,24 @@ class Problem:
         data = self.W, self.q, self.mu, self.dim, sizes, self._index, self._data
         r, turns, _ = proximal.solve(*data, r, 0.9 * goal, coulomb, _TURNS)
         return r, turns, float(np.linalg.norm(_natural(self, r, self.W @ r + self.q, s)))
+
+    def _multipliers(self, r, goal, convex):
+        """Where impulses must grow far; in the plane Coulomb's law is left to the path."""
+        root = _root(self) if convex or self.dim > 2 else None
+        if root is None:
+            return r, 0, np.inf
+        best, least = r, np.inf
+
+        def good(r):
+            nonlocal best, least
+            best, least = _better(best, least, r, self.residual(r, convex=convex) * self._size)
+            return least <= goal
+
+        sizes = proximal.sizes(self.W, self.dim)[1]
+        steps = min(max(_STEPS, _EACH * len(self.mu)), _LONGEST)
+        data = root, self.q, self.mu, self.dim, sizes, r
+        made = augmented_friction.solve(*data, good, steps, not convex)[1]
+        return best, made, least
 
     def _path(self, r, goal, convex):
         """Where Coulomb's law has others stopped: along the contacts that yield, from r."""
@@ -229,6 +252,18 @@ class Problem:
 def _better(r, residual, other, found):
     """The answer with the smaller residual, and that."""
     return (other, found) if found < residual or np.isnan(residual) else (r, residual)
+
+
+def _root(problem) -> Any:
+    """G with W = G G^T, but for what of W is not symmetric or negative; None where W is large."""
+    if problem.motion is not None and problem.motion["M"].nnz == problem.motion["M"].shape[0]:
+        return problem.motion["H"].T @ sparse.diags(1.0 / np.sqrt(problem.motion["M"].diagonal()))
+    if len(problem.q) > _FULL:
+        return None
+    full = problem.W.toarray()
+    square, axes = np.linalg.eigh(0.5 * (full + full.T))
+    kept = square > _ROUNDING * np.max(square, initial=0.0)
+    return sparse.csr_matrix(axes[:, kept] * np.sqrt(square[kept]))
 
 
 def _natural(problem, r, u, s):

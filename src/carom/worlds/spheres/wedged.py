@@ -2,8 +2,10 @@
 
 Contacts are in one block if a body that can move joins them.  Blocks that lack are solved one by
 one, while the others keep their impulses: by Newton's method on proximal problems
-(projection/proximal.py), which mostly does, or else along the path of projection/compliant.py,
-which must, if there is an answer.  The path grows longer with the block: of a large one, the
+(projection/proximal.py), which mostly does; in space by the method of multipliers
+(projection/augmented_friction.py), where impulses have to grow far; or else along the path of
+projection/compliant.py, which must, if there is an answer.  (In the plane the path is as quick as
+the other, and surer.)  The path grows longer with the block: of a large one, the
 contacts around those that lack are solved by Newton's method, or those around the one that lacks
 most in both ways, and then all are swept, in turn: as proximal problems, for sweeps over the law
 itself run in circles, and spoil what was found; these are tried after each turn, and taken where
@@ -28,8 +30,10 @@ from carom.worlds.spheres.levers import Levers, hold_couples, within
 # The most contacts for Newton's method (twice as many around what lacks), and for the path ...
 _WHOLE, _ROWS = 5000, 1000
 _NEAR, _ROUNDS, _SWEPT = 500, 120, 300  # ... of more these, and sweeps of all, in turn
-_TURNS, _MANY, _CREPT, _PIVOTS = 15, 20, 4, 2000  # of Newton's method, sweeps; along the path
-_EACH, _LONG = 2, 10  # contacts to a turn of Newton's method before the path, its pivots for each
+_TURNS, _MANY, _CREPT = 15, 20, 4  # of Newton's method, and of sweeps
+_STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most ...
+_DOUBTED = 150  # ... and where there may be no answer, which the path is quicker to tell
+_PIVOTS, _PLANAR, _LONG = 1000, 2000, 10  # along the path; in the plane at least, and to a contact
 _CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
 _ASTRAY = 1e3  # times what the best lacks: back to that
@@ -149,11 +153,14 @@ def _tried(problem, planar, limit):
 def _at_once(problem, planar, turns, limit):
     """Turns and pivots made on all contacts, and whether they led to an answer."""
     block, rows = _block_of(problem, planar), len(problem[1])
-    if rows <= _ROWS:
-        turns = max(turns, rows // _EACH)
     done = block.newton(min(turns, limit))
-    if block.least > _SHARE and rows <= _ROWS:
-        done += block.path(min(max(_PIVOTS, _LONG * rows), limit - done))
+    steps, pivots = 0, max(_PLANAR, _LONG * rows)
+    if not planar:
+        steps, pivots = min(max(_STEPS, _EACH * rows), _LONGEST), _PIVOTS
+        steps = steps if block.answered() else _DOUBTED
+    if rows <= _ROWS:
+        for method, most in ((block.multipliers, steps), (block.path, pivots)):
+            done += method(min(most, limit - done)) if block.least > _SHARE else 0
     problem[_LAM][:] = block.wide(block.best)
     return done, block.least <= _SHARE
 
@@ -271,6 +278,11 @@ class _Block:
             self.best, self.least = r, lacks
         return lacks <= _SHARE
 
+    def answered(self):
+        """Whether there must be an answer: b is in the dual cones, to within what is allowed."""
+        slides = np.linalg.norm(self.b[:, 1:], axis=1)
+        return np.all(self.b[:, 0] + self.part[-2] >= self.mu * slides)
+
     @cached_property
     def local(self):
         """W, q, mu and dim of carom/fclib.py, and sizes."""
@@ -282,18 +294,31 @@ class _Block:
         q, m = self.H @ self.free + self.b.ravel(), self.b.shape[1]
         return W, q, self.mu, m, proximal.sizes(W, m)[1]
 
-    def newton(self, turns):
-        """Newton's method on proximal problems from the first r; how many turns there were."""
+    @property
+    def root(self):
+        """H M^(-1/2)"""
         from scipy import sparse
 
+        return self.H @ sparse.diags(np.sqrt(self.mobile))
+
+    def newton(self, turns):
+        """Newton's method on proximal problems from the first r; how many turns there were."""
         from carom.projection import proximal
 
         W, q, mu, m, size = self.local
-        r, root = self.first.ravel(), self.H @ sparse.diags(np.sqrt(self.mobile))
+        r = self.first.ravel()
         goal = 0.5 * proximal.residual(W, q, mu, m, size, r) / max(self.least, 1.0)
         pace = proximal.MANY if len(self.mu) > _ROWS else proximal.FEW
         given = *self.local, *proximal.packed(W, q, mu, m), r, goal, True, turns
-        return proximal.solve(*given, self.good, root, pace)[1]
+        return proximal.solve(*given, self.good, self.root, pace)[1]
+
+    def multipliers(self, steps):
+        """The method of multipliers from the best r; how many Newton steps there were."""
+        from carom.projection import augmented_friction
+
+        _W, q, mu, m, size = self.local
+        given = self.root, q, mu, m, size, self.best.ravel()
+        return augmented_friction.solve(*given, self.good, steps)[1]
 
     def path(self, pivots):
         """Along the path of contacts that yield, from the first r; how many pivots there were."""
