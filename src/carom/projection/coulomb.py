@@ -30,7 +30,7 @@ from jax import Array
 from carom.projection.cones import length_of, multipliers, scaled_contacts
 from carom.projection.exact import Projection
 from carom.projection.joints import Free, free_of_joints
-from carom.projection.metric import Metric, metric_of, product, times
+from carom.projection.metric import Metric, metric_of, product, summed, times
 from carom.projection.modes import MOST, best_mode
 from carom.projection.planar import (
     OF_IMPULSE,
@@ -68,8 +68,9 @@ def coulomb(
     contacts = _Contacts(metric, target, rows, b, mu[:n], active[:n], free, A)
     r, turns, residual = contacts.solved()
     y, x = contacts.moved(r)
+    unseen = active[:n] & ~(free.b[:, 0] >= 0.0) & jnp.isnan(summed(free.b))
     status = first_failure(
-        failing(~jnp.all(jnp.isfinite(x)), Status.nonfinite),
+        failing(~jnp.all(jnp.isfinite(x)) | jnp.any(unseen), Status.nonfinite),
         failing(residual > UNCONVERGED, Status.unconverged),
     )
     s = jnp.pad(free.joint_impulse(y, r)[:, None], ((0, 0), (0, r.shape[1] - 1)))

@@ -41,8 +41,9 @@ def one_in_plane(
     left, scale = _left(A, (w_n, w_t), (r_n, r_t), mu, (rows, N, b), (target, x))
     over = [active & (off > UNCONVERGED * size) for off, size in zip(left, scale, strict=True)]
     residual = jnp.where(active, _more(left[0] / scale[0], left[1] / scale[1]), 0.0)
+    unseen = active & ~(w_n >= 0.0) & jnp.isnan(w_n + w_t)
     status = first_failure(
-        failing(~jnp.isfinite(summed(x)), Status.nonfinite),
+        failing(~jnp.isfinite(summed(x)) | unseen, Status.nonfinite),
         failing(over[0] | over[1], Status.unconverged),
     )
     r = jnp.where(jnp.arange(2) == 0, r_n, r_t)  # chosen from, where a stack would be a kernel
