@@ -14,7 +14,7 @@ eliminated, S = A_tt - A_tn A_nt / A_nn and c = w_t - A_tn w_n / A_nn,
 
 sticks at l = 0 if that is in the cone; else it slips with u_t = -l r_t, and l is the root of
 mu r_n = |r_t|, which exists: |r_t| falls to zero as l grows while r_n tends to -w_n / A_nn > 0.
-In the plane the root is a fraction.
+In the plane the root is a fraction: projection/planar.py.
 
 Several contacts: projection/cones.py.  Two or three in the plane whose residual is not good enough
 after it are solved by their modes: projection/modes.py.
@@ -30,15 +30,19 @@ from jax import Array
 from carom.projection.cones import length_of, multipliers, scaled_contacts
 from carom.projection.exact import Projection
 from carom.projection.joints import Free, free_of_joints
-from carom.projection.metric import Metric, metric_of, product, times
+from carom.projection.metric import Metric, metric_of, product, summed, times
 from carom.projection.modes import MOST, best_mode
+from carom.projection.planar import (
+    OF_IMPULSE,
+    ROUNDING,
+    TINY,
+    UNCONVERGED,
+    impulse_in_plane,
+    one_in_plane,
+)
 from carom.status import Status, failing, first_failure
 
-_UNCONVERGED = 1e-9  # a residual above this is not called ok
 _ROOTS = 60  # halvings at the worst
-_ROUNDING = 16 * 2.0**-52 / _UNCONVERGED
-_OF_IMPULSE = 1e-12 / _UNCONVERGED
-_TINY = 1e-300
 _SHORT = 8  # terms of a sum that is written out
 
 
@@ -55,6 +59,8 @@ def coulomb(
 
     The last ``joints`` of the p hold by their first row.  Multipliers are (p, m), normal first.
     """
+    if rows.shape[:2] == (1, 2) and not joints:
+        return one_in_plane(metric, target, rows[0], b[0], mu[0], active[0])
     free = free_of_joints(metric, target, rows, b, joints)
     n = free.b.shape[0]
     flat = free.rows.reshape(-1, free.rows.shape[2])
@@ -62,9 +68,10 @@ def coulomb(
     contacts = _Contacts(metric, target, rows, b, mu[:n], active[:n], free, A)
     r, turns, residual = contacts.solved()
     y, x = contacts.moved(r)
+    unseen = active[:n] & ~(free.b[:, 0] >= 0.0) & jnp.isnan(summed(free.b))
     status = first_failure(
-        failing(~jnp.all(jnp.isfinite(x)), Status.nonfinite),
-        failing(residual > _UNCONVERGED, Status.unconverged),
+        failing(~jnp.all(jnp.isfinite(x)) | jnp.any(unseen), Status.nonfinite),
+        failing(residual > UNCONVERGED, Status.unconverged),
     )
     s = jnp.pad(free.joint_impulse(y, r)[:, None], ((0, 0), (0, r.shape[1] - 1)))
     return Projection(x, jnp.concatenate([r, s]), residual, turns, status)
@@ -101,7 +108,7 @@ class _Contacts(eqx.Module):
     def better(self, r):
         """That of the best mode where r is not good enough; its residual, and modes tried."""
         rows, w = self.free.rows, self.free.b
-        return best_mode(rows, w, self.mu, self.active, self.residual, r, _UNCONVERGED)
+        return best_mode(rows, w, self.mu, self.active, self.residual, r, UNCONVERGED)
 
     def moved(self, r):
         """y and x of (1)."""
@@ -142,9 +149,9 @@ def _measured(A, u, w, r, mu, active, terms, lost):
     along = jnp.where(sticks, 1.0, reach / jnp.where(size > 0.0, size, 1.0))[:, None] * t
     scale = jnp.abs(w) + _summed(jnp.abs(A).reshape(*r.shape, -1), jnp.abs(r).reshape(-1))
     scale, terms, lost = _largest(scale), _largest(terms), _largest(lost)
-    scale = jnp.maximum(jnp.minimum(scale, terms), _ROUNDING * (scale + terms + lost))
-    scale = jnp.maximum(scale, _TINY)
-    slips = jnp.where(sticks, scale, jnp.maximum(scale, _OF_IMPULSE * reach))
+    scale = jnp.maximum(jnp.minimum(scale, terms), ROUNDING * (scale + terms + lost))
+    scale = jnp.maximum(scale, TINY)
+    slips = jnp.where(sticks, scale, jnp.maximum(scale, OF_IMPULSE * reach))
     opens, slides = jnp.abs(jnp.minimum(z[:, 0], u[:, 0])), _largest(jnp.abs(z[:, 1:] - along))
     off = jnp.maximum(opens / scale, slides / slips)
     return jnp.max(jnp.where(active, off, 0.0), initial=0.0)
@@ -164,26 +171,15 @@ def _summed(A, x):
 
 def _one(A, w, mu, active):
     """r (m,) of (3)."""
+    if w.shape[0] == 2:
+        return jnp.stack(impulse_in_plane(A[0, 0], A[0, 1], A[1, 1], w[0], w[1], mu, active))
     pushed = active & (w[0] < 0.0) & (A[0, 0] > 0.0)
     a, w_n = jnp.where(pushed, A[0, 0], 1.0), jnp.where(pushed, w[0], -1.0)
     S = A[1:, 1:] - jnp.outer(A[1:, 0], A[0, 1:]) / a
     c = w[1:] - A[1:, 0] * w_n / a
-    t = _plane(S, c, A, w_n, a, mu) if w.shape[0] == 2 else _space(S, c, A, w_n, a, mu)
+    t = _space(S, c, A, w_n, a, mu)
     n = -(w_n + jnp.dot(A[0, 1:], t)) / a
-    planar = w.shape[0] == 2  # two numbers are chosen from, where a kernel would write them in turn
-    r = jnp.where(jnp.arange(2) == 0, n, t) if planar else jnp.concatenate([n[None], t])
-    return jnp.where(pushed, r, 0.0)
-
-
-def _plane(S, c, A, w_n, a, mu):
-    """The root is 1 / (S + l) = mu |w_n| / a / (|c| - mu A_tn c / a)."""
-    S, c, coupling = S[0, 0], c[0], A[0, 1]
-    below = jnp.abs(c) - mu * coupling * c / a
-    slips = below > 0.0
-    slip = jnp.where(slips, -mu * w_n / a / jnp.where(slips, below, 1.0), jnp.inf)
-    stick = jnp.where(S > 0.0, 1.0 / jnp.where(S > 0.0, S, 1.0), jnp.inf)
-    x = jnp.minimum(slip, stick)
-    return jnp.where(jnp.isfinite(x), -c * jnp.where(jnp.isfinite(x), x, 0.0), 0.0)[None]
+    return jnp.where(pushed, jnp.concatenate([n[None], t]), 0.0)
 
 
 def _space(S, c, A, w_n, a, mu):
@@ -196,14 +192,14 @@ def _space(S, c, A, w_n, a, mu):
     c, coupling = turn @ c, turn @ A[0, 1:]
 
     def at(l):
-        return -c / jnp.maximum(s + l, _TINY)
+        return -c / jnp.maximum(s + l, TINY)
 
     def over(l):  # mu r_n - |r_t|: negative where it slips more
         t = at(l)
         return -mu * (w_n + coupling @ t) / a - jnp.sqrt(jnp.sum(t**2))
 
     # beyond this |r_t| <= |c| / l is too small to leave the cone whatever its direction
-    most = jnp.sqrt(jnp.sum(c**2)) * (a / jnp.maximum(mu, _TINY) + jnp.sqrt(jnp.sum(coupling**2)))
+    most = jnp.sqrt(jnp.sum(c**2)) * (a / jnp.maximum(mu, TINY) + jnp.sqrt(jnp.sum(coupling**2)))
     most = jnp.where(mu > 0.0, most / -w_n, 0.0)
 
     def closer(_, bounds):

@@ -71,7 +71,7 @@ def nearest(
         return Nearest(shift, back, y.multipliers, residual, P.iterations + 1, y.status, contacts)
 
     def unfinished(P):
-        outside = (P.iterations == 0) & jnp.any((P.contacts.gap < 0.0) | joined)
+        outside = (P.iterations == 0) & jnp.any(~(P.contacts.gap >= 0.0) | joined)
         more = (P.residual > tolerance) & (P.iterations < iterations)
         return (outside | more) & (P.status == Status.ok)
 
@@ -102,7 +102,7 @@ def nearest(
     overlap = 0.0 if since is None else jnp.maximum(-world.gaps(*since), 0.0)
     first = seen(W)  # inside of K no more than its gaps are found
     joined = first.bilateral() & (first.gap != 0.0)
-    return world.if_any((first.gap < 0.0) | joined, pushed, free)
+    return world.if_any(~(first.gap >= 0.0) | joined, pushed, free)
 
 
 def _residual(metric, back, lam, contacts, W):

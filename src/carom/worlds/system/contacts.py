@@ -94,7 +94,7 @@ class Contacts(eqx.Module):
         Else a contact is lost for a step, falls and strikes; of several, another order of impacts
         is another motion.
         """
-        closed = (self.gap <= self.rounding) | self.law.bilateral()
+        closed = ~(self.gap > self.rounding) | self.law.bilateral()  # a gap that is no number, too
         if metric is None or moved is None:
             return closed
         across = summed(metric.whiten(self.rows[:, 0]) ** 2)
@@ -107,7 +107,9 @@ class Contacts(eqx.Module):
 
     def bounced(self, before: Array, dt: Array) -> Array:
         """b (p, m) of the impact law; what a joint has drifted apart is made good in a step."""
-        apart = jnp.where(self.law.bilateral(), self.gap / dt, 0.0)
+        apart = jnp.where(jnp.isnan(self.gap), self.gap, 0.0)  # what is no number ends the run
+        if self.law.joints:
+            apart = jnp.where(self.law.bilateral(), self.gap / dt, apart)
         b = self.struck(before)
         return in_normal(b, b[:, 0] + apart)
 
