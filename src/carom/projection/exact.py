@@ -262,7 +262,8 @@ def _active_set(N, c, data_scale, active) -> _Working:
         reach = _REACH * (jnp.max(data_scale) + size)
         rounding = _SLACK * (data_scale[j] + size + jnp.sum(jnp.abs(r) * (data_scale + size)))
         proof = c[j] - jnp.sum(jnp.where(w.inside, r * c, 0.0))
-        lost = jnp.sqrt(z2) + jnp.sum(jnp.where(w.inside, jnp.maximum(r, 0.0), 0.0))
+        # What is left of rows that have gone from the working set is no part of y.
+        lost = jnp.sqrt(z2) + jnp.sum(jnp.where(w.inside, jnp.maximum(r, 0.0), jnp.abs(r)))
         infeasible = blocked & (proof < -rounding - lost * reach)
         settles = blocked & ~infeasible
         step = jnp.where(blocked, 0.0, jnp.minimum(dual_step, primal_step))
