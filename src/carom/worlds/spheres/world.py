@@ -20,6 +20,7 @@ from carom.worlds.spheres.memory import Memory, glue_for
 from carom.worlds.spheres.metric import Metric, fastest, largest, lengths
 from carom.worlds.spheres.moved import Moved
 from carom.worlds.spheres.neighbours import FEW, Cell, PairList, margins, within_period
+from carom.worlds.spheres.reach import ENTERED, missed, opened, past_panels, struck_hard
 
 _ATTEMPTS = 40  # at a step: a reach too short is widened, a curved wall linearised again
 _SLACK_RADII = 0.01  # reach beyond the free motion, in smallest radii: for what is pushed
@@ -30,7 +31,6 @@ _ROUNDING = 8.0 * np.finfo(float).eps  # of coordinates and radii: a gap so smal
 _OVER = 0.1  # of a step, for the rate of a gap: rounding in it is ten units in a step
 _ELSEWHERE = 1e-6  # of the largest shift, as in kernels/numba/projection.py
 _ROUGH = 24  # sweeps after which it is seen how far a blow throws what it meets
-_CURVED = 0.5  # part of the tolerance up to which a curved wall is followed
 
 
 class World(Moved):
@@ -145,7 +145,7 @@ class World(Moved):
         for turn in range(_ATTEMPTS):
             contacts = self._contacts(t, q, reach, memory, tangent_at, whole)
             b = contacts.ahead(dt)
-            if turn == 0 and self._struck_hard(contacts, free, b, dt):
+            if turn == 0 and struck_hard(self, contacts, free, b, dt):
                 rough = self._project(
                     free[:, :3], contacts, b[:, 0], None, self._length() / dt, sweeps=_ROUGH
                 )
@@ -161,15 +161,15 @@ class World(Moved):
             far, q1 = dt * lengths(moved.point), self.moved(q, moved.point, dt)
             if moved.status is not Status.ok:
                 break
-            if np.any(far > reach) and self._missed(
-                memory.pairs, t, q, reach, moved.point * dt, whole
+            if np.any(far > reach) and missed(
+                self, memory.pairs, t, q, reach, moved.point * dt, whole
             ):
                 reach = np.where(far > reach, 1.5 * far, reach)
                 continue
             bent = self.pile.walls.curved() and (
-                self.overlap(contacts, t, q1, walls_only=True) > (1 + _CURVED) * self._length()
+                self.overlap(contacts, t, q1, walls_only=True) > ENTERED * self._length()
             )
-            passed = self._past_panels(t, q1) & ~whole
+            passed = past_panels(self, t, q1) & ~whole
             if not bent and not np.any(passed):
                 break
             tangent_at, whole = q1 if bent else tangent_at, whole | passed
@@ -211,7 +211,7 @@ class World(Moved):
         def seen(x, near, memory):
             contacts = self._contacts(t, x, near, memory)
             if leaving is not None:
-                contacts.gap += np.maximum(_opened(contacts, leaving), 0.0)
+                contacts.gap += np.maximum(opened(contacts, leaving), 0.0)
             if since is not None:
                 contacts.gap += np.maximum(-self._gaps(contacts, *since), 0.0)
             return contacts
@@ -265,7 +265,7 @@ class World(Moved):
         c, moved, inverse = contacts, lengths(shift), self._inverse_mass_now()
         wanted = relative * np.maximum(moved, _ELSEWHERE * np.max(moved))
         rounding = _ROUNDING * (largest(W) + self.pile.smallest)
-        own = np.minimum(wanted, (1 + _CURVED) * self._length()) + rounding
+        own = np.minimum(wanted, ENTERED * self._length()) + rounding
         wide = np.append(own, np.zeros(c.bodies - self.N))
         allowed = np.maximum(wide[c.i], wide[c.j])
         if not nearest:
@@ -388,15 +388,6 @@ class World(Moved):
         """What a velocity may be off by, of the change that contacts make to it."""
         return min(_VELOCITY * self.pile.tolerance, _COARSEST)
 
-    def _past_panels(self, t, q):
-        """(N,) bool, which spheres have entered a panel."""
-        kinds, data = self.pile.walls.at(t)
-        if np.count_nonzero(kinds == kernels.rows.PANEL) < 2:
-            return np.zeros(self.N, bool)
-        period, inverse = self.cell.period, self.cell.inverse
-        gap = kernels.rows.least_panel_gap(q, self.radii(t), self.N, period, inverse, kinds, data)
-        return gap < -(1 + _CURVED) * self._length()
-
     def _room(self, t):
         """How far spheres may reach before a period is too short [m]."""
         return self.cell.room(np.sum(np.sort(self.radii(t))[-2:]))
@@ -415,13 +406,6 @@ class World(Moved):
         left = residual * self.pile.tolerance
         return Projection(u, lam, left, iterations, Status.ok if good else _verdict(residual))
 
-    def _struck_hard(self, contacts, free, b, dt) -> bool:
-        """Whether a row would be left by more than a radius: who it throws how far is not known."""
-        if 2.0 * dt * fastest(free) <= self.pile.smallest:
-            return False
-        w = _opened(contacts, free[:, :3]) + b[:, 0]
-        return bool(dt * np.min(w, initial=0.0) < -self.pile.smallest)
-
     def _project(self, target, contacts, b, active, most, relative=None, sweeps=None):
         rows, glued = contacts if active is None else contacts.chosen(active), None
         lam = np.maximum(rows.guess if rows.sliding is None else rows.guess[:, 0], 0.0)
@@ -437,7 +421,7 @@ class World(Moved):
             lam if glued is None else glued.lam,
             most,
             self._relative() if relative is None else relative,
-            self.pile.iterations if sweeps is None else sweeps,
+            self.pile.iterations if sweeps is None else min(sweeps, self.pile.iterations),
         )
         status = _verdict(residual)
         lam = lam if glued is None else glued.folded(len(lam))
@@ -534,23 +518,6 @@ class World(Moved):
             return memory.with_list(memory.pairs.renewed(outgrown, x, r, margin))
         return memory.with_list(PairList(x, r, margin, self.cell, self.N))
 
-    def _missed(self, pairs: PairList, t, q, reach, moved, whole) -> bool:
-        """Whether a motion (N, 3) beyond ``reach`` may close a gap that had no row.
-
-        Where it leaves all of them open it is the projection with their rows too.
-        """
-        x, r = self.bodies(t, q), self.radii(t)
-        still = np.zeros((len(x) - self.N, 3))
-        reach = np.append(reach, still[:, 0])
-        moved = np.concatenate([moved[:, :3], still])
-        wider = np.maximum(reach, lengths(moved))
-        if not pairs.covers(x, r, wider):
-            return True
-        spare = 0.5 * self._length() if self.pile.rubs else 0.0
-        period, inverse = self.cell.period, self.cell.inverse
-        lists = (pairs.first, pairs.second, self.N, period, inverse, *self.pile.walls.at(t))
-        return bool(kernels.rows.closed_beyond(x, r, reach, wider, whole, moved, spare, *lists) > 0)
-
     def _rate(self, contacts, t, x):
         """(p,) d gap / dt, by a difference over a part of a step where things move."""
         rate = np.zeros(len(contacts.gap))
@@ -606,12 +573,3 @@ def _tall(found):
     """With multipliers (p, m), as schemes know them."""
     lam = found.multipliers
     return found if lam.ndim == 2 else replace(found, multipliers=lam[:, None])
-
-
-def _opened(contacts, leaving):
-    """(p,) grad gap . leaving."""
-    w = np.empty(len(contacts.gap))
-    kernels.rows.relative_velocity(
-        contacts.i, contacts.j, contacts.normal, contacts.spread(leaving), w
-    )
-    return w
