@@ -34,7 +34,7 @@ _TURNS, _MANY, _CREPT = 15, 20, 4  # of Newton's method, and of sweeps
 _STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most ...
 _DOUBTED = 150  # ... and where there may be no answer, which the path is quicker to tell
 _PIVOTS, _PLANAR, _LONG = 1000, 2000, 10  # along the path; in the plane at least, and to a contact
-_SHORT, _PATIENCE = 200, 5  # of it between multipliers; times as many at last, in the plane
+_SHORT = 200  # of it between multipliers
 _CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
 _ASTRAY = 1e3  # times what the best lacks: back to that
@@ -167,12 +167,12 @@ def _stages(rows, planar, answered):
     """What comes after Newton's method, and how many steps or pivots of it.
 
     Either is slow where the other may be quick, and the path is shorter from where multipliers have
-    led.  Where there must be an answer they take turns, and the path has longer in the end.
+    led.  Where there must be an answer they take turns.
     """
     steps = min(max(_STEPS, _EACH * rows), _LONGEST)
     if planar:
         pivots = max(_PLANAR, _LONG * rows)
-        more = [("multipliers", _STEPS), ("path", _PATIENCE * pivots)] if answered else []
+        more = [("multipliers", _STEPS), ("path", pivots)] if answered else []
         return [("path", pivots), *more]
     if not answered:
         return [("multipliers", _DOUBTED), ("path", _PIVOTS)]
