@@ -57,6 +57,16 @@ def test_it_leads_to_the_law_from_anywhere(dim, mu, spread):
     assert not missed
 
 
+@pytest.mark.parametrize("dim", [2, 3])
+def test_it_begins_at_the_edge_of_wide_cones(dim):
+    """Where mu = 1000, and contacts nearly slip: most of these paths did not begin."""
+    for seed in range(5):
+        problem, rng = at_random(dim, 1e3, seed), np.random.default_rng(seed)
+        r = rng.exponential(size=(len(problem.mu), dim))
+        r[:, 0] = 1.001e-3 * np.linalg.norm(r[:, 1:], axis=1)
+        assert followed(problem, r.ravel())[-1] <= 1e-8, seed
+
+
 def test_masses_apart():
     """Masses 1 : 10^6 give impulses 10^4 times those of one contact: the answer is there at
     eps = 1e-11 only."""

@@ -82,26 +82,31 @@ class _Path:
         return u + eps * (y - self.centre) + self.apart if eps > 0.0 else u
 
     def begun(self, y):
-        """y and the modes at the first eps: Newton's method, where it is nearly a contraction."""
+        """y and the modes at the first eps: Newton's method, where it is nearly a contraction.
+
+        With z = y - u / (1 + eps), which the answer does not depend on: for a large eps z is nearly
+        the centre, whatever y, while y - u grows as eps (y - y0), and its slips mu times as much.
+        """
         self.centre, eps = y, self.first
         law = proximal._Law(self.mu, self.m, True, self.weight)
         for _ in range(20):
-            x, before = self.centre, np.inf
+            x, before, part = self.centre, np.inf, 1.0 / (1.0 + eps)
+            A = sparse.csc_matrix(part * self.A)
             for _ in range(40):
-                u = self.velocity(x, eps)
+                u = part * self.velocity(x, eps)
                 F = law.newton(x, u)[0]
                 if np.linalg.norm(F) <= _EXACT * (1.0 + np.max(np.abs(x), initial=0.0)):
                     return x, eps, self.modes(x - u)
-                step = proximal._step(law, sparse.csc_matrix(self.A), x, u, eps)
-                moved = self.A @ step + eps * step
+                step = proximal._step(law, A, x, u, part * eps)
+                moved = A @ step + part * eps * step
                 trials = [
-                    (np.linalg.norm(law.newton(x + part * step, u + part * moved)[0]), part)
-                    for part in (1.0, 0.5, 0.25, 0.1, 0.03)
+                    (np.linalg.norm(law.newton(x + some * step, u + some * moved)[0]), some)
+                    for some in (1.0, 0.5, 0.25, 0.1, 0.03)
                 ]
-                least, part = min(trials)
+                least, some = min(trials)
                 if not least < before:
                     break
-                before, x = least, x + part * step
+                before, x = least, x + some * step
             eps *= 4.0
         return None
 

@@ -34,6 +34,7 @@ _TURNS, _MANY, _CREPT = 15, 20, 4  # of Newton's method, and of sweeps
 _STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most ...
 _DOUBTED = 150  # ... and where there may be no answer, which the path is quicker to tell
 _PIVOTS, _PLANAR, _LONG = 1000, 2000, 10  # along the path; in the plane at least, and to a contact
+_SHORT = 200  # of it between multipliers
 _CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
 _ASTRAY = 1e3  # times what the best lacks: back to that
@@ -154,15 +155,29 @@ def _at_once(problem, planar, turns, limit):
     """Turns and pivots made on all contacts, and whether they led to an answer."""
     block, rows = _block_of(problem, planar), len(problem[1])
     done = block.newton(min(turns, limit))
-    steps, pivots = 0, max(_PLANAR, _LONG * rows)
-    if not planar:
-        steps, pivots = min(max(_STEPS, _EACH * rows), _LONGEST), _PIVOTS
-        steps = steps if block.answered() else _DOUBTED
-    if rows <= _ROWS:
-        for method, most in ((block.multipliers, steps), (block.path, pivots)):
-            done += method(min(most, limit - done)) if block.least > _SHARE else 0
+    for name, most in _stages(rows, planar, block.answered()) if rows <= _ROWS else ():
+        if block.least <= _SHARE:
+            break
+        done += getattr(block, name)(min(most, limit - done))
     problem[_LAM][:] = block.wide(block.best)
     return done, block.least <= _SHARE
+
+
+def _stages(rows, planar, answered):
+    """What comes after Newton's method, and how many steps or pivots of it.
+
+    Either is slow where the other may be quick, and the path is shorter from where multipliers have
+    led.  Where there must be an answer they take turns.
+    """
+    steps = min(max(_STEPS, _EACH * rows), _LONGEST)
+    if planar:
+        pivots = max(_PLANAR, _LONG * rows)
+        more = [("multipliers", _STEPS), ("path", pivots)] if answered else []
+        return [("path", pivots), *more]
+    if not answered:
+        return [("multipliers", _DOUBTED), ("path", _PIVOTS)]
+    first = [("multipliers", _STEPS), ("path", _SHORT)]
+    return [*first, ("multipliers", steps), ("path", _PIVOTS)]
 
 
 def _by_parts(problem, planar, limit):
@@ -321,10 +336,14 @@ class _Block:
         return augmented_friction.solve(*given, self.good, steps)[1]
 
     def path(self, pivots):
-        """Along the path of contacts that yield, from the first r; how many pivots there were."""
+        """Along the path of contacts that yield; how many pivots there were.
+
+        From the best r, but where there may be no answer, and r has grown, from the first.
+        """
         from carom.projection import compliant
 
-        return compliant.solve(*self.local, self.first.ravel(), pivots, self.good)[1]
+        start = self.best if self.answered() else self.first
+        return compliant.solve(*self.local, start.ravel(), pivots, self.good)[1]
 
 
 class _Levered(_Block):
