@@ -42,7 +42,7 @@ class Free(eqx.Module):
     contacts: Array  # (n, m, d) N, joints not taken out
     joints: Array  # (k, d) 0 for those that repeat others
     offset: Array  # (k,) c
-    every: Array | None = None  # (k, d) of all joints, where some may repeat others
+    every: tuple[Array, Array] | None = None  # (k, d) of all joints, and which of them act
 
     def joint_impulse(self, y: Array, r: Array) -> Array:
         """(k,) the shortest s with N_J^T s = y - N^T r."""
@@ -53,8 +53,13 @@ class Free(eqx.Module):
         s = inverse @ left
         if self.every is None:
             return s
-        s = jnp.linalg.pinv(inverse @ self.every.T, rtol=_DEPENDENT) @ s  # (2)
-        return s + inverse @ (left - self.every.T @ s)
+        J, kept = self.every
+
+        def shared():  # (2)
+            least = jnp.linalg.pinv(inverse @ J.T, rtol=_DEPENDENT) @ s
+            return least + inverse @ (left - J.T @ least)
+
+        return jax.lax.cond(jnp.all(kept), lambda: s, shared)
 
     def residual(self, y: Array) -> Array:
         """How far y is from the joints' best, relative to its size."""
@@ -130,7 +135,8 @@ def free_of_joints(
         return Free(N, w, jnp.zeros(N.shape[2]), N, J, c)
     every = None
     if kept is not None and joints > 1:
-        every, J, c = J, jnp.where(kept[:, None], J, 0.0), jnp.where(kept, c, 0.0)
+        every = J, kept
+        J, c = jnp.where(kept[:, None], J, 0.0), jnp.where(kept, c, 0.0)
     _, size, basis = jnp.linalg.svd(J, full_matrices=False)
     basis = jnp.where((size > _DEPENDENT * size[0])[:, None], basis, 0.0)
     y0 = -jnp.linalg.pinv(J, rtol=_DEPENDENT) @ c
