@@ -1,5 +1,7 @@
 """Closed loops whose joints repeat each other, against the equations of their one angle."""
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -82,3 +84,86 @@ def test_joints_that_repeat_each_other_only_where_they_hold(scheme):
     else:
         assert errors[1] < 5e-3
         assert 1.8 < errors[0] / errors[1] < 2.3
+
+
+class Dumbbell(eqx.Module):
+    """Two masses on a rod that slide on a floor, pulled at the first."""
+
+    masses: jax.Array  # (2,)
+    rod: jax.Array
+    pull: jax.Array
+
+    def arms(self):
+        """From the middle of mass to the first and to the second."""
+        return self.rod / jnp.sum(self.masses) * jnp.array([-self.masses[1], self.masses[0]])
+
+    def places(self, q):
+        along = jnp.stack([jnp.cos(q[2]), jnp.sin(q[2])])
+        return (q[:2] + self.arms()[:, None] * along).ravel()
+
+
+class InPoints(Dumbbell):
+    def force(self, t, q, v):
+        return jnp.stack([self.pull, -self.masses[0] * G, 0.0 * self.pull, -self.masses[1] * G])
+
+    def joint(self, t, q):
+        return apart(q[2:], q[:2], self.rod)
+
+
+class AsBody(Dumbbell):
+    def force(self, t, q, v):
+        turn = -self.pull * self.arms()[0] * jnp.sin(q[2])
+        return jnp.stack([self.pull, -jnp.sum(self.masses) * G, turn])
+
+    def gap(self, t, q):
+        return self.places(q)[1::2]
+
+    def slip(self, t, q, v):
+        return jax.jvp(self.places, (q,), (v,))[1][::2]
+
+
+@jax.jit
+def both_ways(masses, rod, pull, mu, e, q, v):
+    """The same motion in points with a joint, and as a body: q, v, impulses, friction, status."""
+    points, body = InPoints(masses, rod, pull), AsBody(masses, rod, pull)
+    held = carom.System(
+        mass=jnp.repeat(masses, 2),
+        force=points.force,
+        gap=lambda t, q: q[1::2],
+        slip=lambda t, q, v: v[::2],
+        joint=points.joint,
+        friction=mu,
+        restitution=e,
+    )
+    inertia = jnp.sum(masses * body.arms() ** 2)
+    free = carom.System(
+        mass=jnp.stack([jnp.sum(masses), jnp.sum(masses), inertia]),
+        force=body.force,
+        gap=body.gap,
+        slip=body.slip,
+        friction=mu,
+        restitution=e,
+    )
+    x, u = jax.jvp(body.places, (q,), (v,))
+    A = carom.solve(held, carom.EventDriven(), x, u, t1=1.0, dt=0.1)
+    B = carom.solve(free, carom.EventDriven(), q, v, t1=1.0, dt=0.1)
+    seen = jax.vmap(body.places)(B.q)
+    status = A.status._value + B.status._value
+    return (A.q, A.impulse, A.friction), (seen, B.impulse, B.friction), status
+
+
+@pytest.mark.slow
+def test_a_dumbbell_that_slides_and_falls_in_two_sets_of_coordinates():
+    """With friction at both ends: the same motion, impulses and friction."""
+    rng = np.random.default_rng(3)
+    for k in range(6):
+        masses, rod = jnp.array(rng.uniform(0.5, 3.0, 2)), jnp.array(rng.uniform(0.5, 2.0))
+        pull, mu = jnp.array(4.0 * rng.normal()), jnp.array(rng.uniform(0.1, 0.6))
+        angle = rng.uniform(0.3, 1.2) if k % 2 else 0.0
+        low = masses[1] / jnp.sum(masses) * rod * np.sin(angle)
+        q = jnp.array([0.0, low + (rng.uniform(0.0, 0.3) if k % 2 else 0.0), angle])
+        v = jnp.array([2.0 * rng.normal(), 0.0, rng.normal() if k % 2 else 0.0])
+        held, free, status = both_ways(masses, rod, pull, mu, jnp.array(0.0), q, v)
+        assert status == 0
+        for a, b in zip(held, free, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-9)
