@@ -134,7 +134,8 @@ def project_both(target, G, b, metric, active, joints: int) -> Projection:
     """The exact projection with ``joints`` equalities at the end."""
     if not joints:
         return project(target, G, b, mass=metric, active=active)
-    free = free_of_joints(metric, target, G[:, None], b[:, None], joints)
+    kept = None if active is None else active[-joints:]
+    free = free_of_joints(metric, target, G[:, None], b[:, None], joints, kept)
     active = None if active is None else active[:-joints]
     found = project(jnp.zeros_like(free.y0), free.rows[:, 0], free.b[:, 0], active=active)
     y, lam = free.y0 + found.point, found.multipliers

@@ -13,8 +13,8 @@ class Status(eqx.Enumeration):
 
     ok = "ok"
     outside = (
-        "q0 is outside the admissible set: a gap is negative at t0. Move q0, or check the sign of "
-        "the gap"
+        "q0 is outside the admissible set: a gap is negative at t0, or a joint is not 0. Move q0, "
+        "or check the sign of the gap"
     )
     restitution = "the restitution is outside [0, 1]: bring it inside"
     friction = "the coefficient of friction is negative or not finite: make it 0 or larger"

@@ -57,12 +57,13 @@ def coulomb(
 ) -> Projection:
     """x of (1) and (2), with rows (p, m, d), b (p, m), mu (p,), active (p,).
 
-    The last ``joints`` of the p hold by their first row.  Multipliers are (p, m), normal first.
+    The last ``joints`` of the p hold by their first row, active ones only.  Multipliers are
+    (p, m), normal first.
     """
     if rows.shape[:2] == (1, 2) and not joints:
         return one_in_plane(metric, target, rows[0], b[0], mu[0], active[0])
-    free = free_of_joints(metric, target, rows, b, joints)
-    n = free.b.shape[0]
+    n = rows.shape[0] - joints
+    free = free_of_joints(metric, target, rows, b, joints, active[n:])
     flat = free.rows.reshape(-1, free.rows.shape[2])
     A = times(flat, flat.T).reshape(n, -1, n, free.rows.shape[1])
     contacts = _Contacts(metric, target, rows, b, mu[:n], active[:n], free, A)

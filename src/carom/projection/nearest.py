@@ -78,6 +78,8 @@ def nearest(
     def seen(x):
         contacts = world.normals(t, x)
         gap = contacts.gap
+        if contacts.joints > 1:
+            contacts = replace(contacts, acting=world.not_repeating(t, x, contacts))
         if leaving is not None:
             gap = gap + jnp.maximum(product(contacts.rows, leaving), 0.0)
         if since is not None:

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from carom.projection import joints
 from carom.projection.metric import product, solve_dense
 
 
@@ -30,20 +31,9 @@ def equal(metric, rows, value, mask):
 
 def independent(metric, rows, mask):
     """(p,) the part of the mask whose rows are linearly independent, the first of them kept."""
-    N = metric.whiten(jax.lax.stop_gradient(rows))
-
-    def turn(i, loop):
-        basis, kept = loop
-        rest = N[i] - product(basis.T, product(basis, N[i]))
-        length = jnp.sqrt(jnp.sum(rest * rest))
-        new = mask[i] & (length > 1e-8 * jnp.sqrt(jnp.sum(N[i] * N[i])))
-        row = jnp.where(new, rest / jnp.where(new, length, 1.0), 0.0)
-        return basis.at[i].set(row), kept.at[i].set(new)
-
     if len(mask) < 2:
         return mask
-    start = (jnp.zeros_like(N), jnp.zeros_like(mask))
-    return jax.lax.fori_loop(0, len(mask), turn, start)[1]
+    return joints.independent(metric.whiten(jax.lax.stop_gradient(rows)), mask)[0]
 
 
 def stilled(metric, contacts, v, mask):

@@ -189,7 +189,7 @@ class Sliding(Flow):
         wide = tolerance(speed)
         idle = (self.mode > STICK) & (jnp.abs(path.lam[START, p : 2 * p]) <= wide)
         size = jnp.where(idle, jnp.maximum(size, _IDLE * wide), size)
-        return jnp.maximum(fine, jnp.concatenate([0.0 * size, size, size]))
+        return jnp.maximum(fine, jnp.concatenate([jnp.zeros_like(size), size, size]))
 
     def unseen(self, least, fine):
         p = self.mode.shape[0]
@@ -360,8 +360,9 @@ def after_event(scheme, world, flow: Sliding, s, y, t, seen, crowd_of: int):
 
     table, count = logged(s, t, w, w1, blow[:p, 0])
     flat = jnp.concatenate([blow[:p, 0], blow[:p, 1], blow[p:, 0]])
+    lost = closed & ~jnp.isfinite(u1[p:])  # an endless speed is no rounding of itself
     status = first_failure(
-        failing(~jnp.all(jnp.isfinite(v2)), Status.nonfinite),
+        failing(~jnp.all(jnp.isfinite(v2)) | jnp.any(lost), Status.nonfinite),
         failing(any_hit & (struck.status != Status.ok), Status.unconverged),
         failing(final.none, Status.unconverged),
     )

@@ -27,6 +27,7 @@ class Normals(eqx.Module):
     rows: Array  # (p, d) grad g_i
     known: Array  # (p,) bool; an open gap without a gradient here (1 - |q| at 0) has a row of zeros
     joints: int = eqx.field(static=True, default=0)  # how many at the end are joints
+    acting: Array | None = None  # (joints,) bool: those that do not repeat others; None: all
 
     def velocity(self, v: Array) -> Array:
         """(p,) d_t g + grad g . v, the relative normal velocity; negative means approaching."""
@@ -39,6 +40,7 @@ class Normals(eqx.Module):
 
     def project(self, metric: Metric, target: Array, b: Array, active) -> Projection:
         """Onto { x : rows x + b >= 0, and = 0 for joints }; b and multipliers (p,)."""
+        active = _with_joints(active, b.shape[0], self.joints, self.acting)
         return project_both(target, self.rows, b, metric, active, self.joints)
 
     def status(self, metric: Metric, active: Array, point: Array) -> Status:
@@ -76,6 +78,7 @@ class Contacts(eqx.Module):
     law: Law
     of_speed: OfSpeed | None = eqx.field(static=True, default=None)
     alive: Array | None = None  # in a batch, for what it evaluates once (apart.py)
+    acting: Array | None = None  # (joints,) bool: those that do not repeat others; None: all
 
     def velocity(self, v: Array) -> Array:
         """(p, m) the relative velocity: of opening, negative means approaching, and of sliding."""
@@ -132,6 +135,7 @@ class Contacts(eqx.Module):
 
     def project(self, metric: Metric, target: Array, b: Array, active) -> Projection:
         """Onto the set that the law allows; b and multipliers (p, m)."""
+        active = _with_joints(active, b.shape[0], self.law.joints, self.acting)
         if self.alive is None:
             return unless_free(self.law, metric, target, self.rows, b, active)
         active = jnp.ones(b.shape[:1], bool) if active is None else active
@@ -155,6 +159,15 @@ class Contacts(eqx.Module):
     def status(self, metric: Metric, active: Array, point: Array) -> Status:
         """What can be wrong with the data of a step."""
         return _status(metric, self.rows[:, 0], active, point)
+
+
+def _with_joints(active, count: int, joints: int, kept):
+    """``active`` (p,) with those joints, whatever gaps are, that do not repeat others."""
+    if not joints:
+        return active
+    active = jnp.ones(count, bool) if active is None else active
+    kept = jnp.ones(joints, bool) if kept is None else kept
+    return jnp.concatenate([active[: count - joints], kept])
 
 
 def _status(metric, rows, active, point):

@@ -15,6 +15,7 @@ from carom.arguments import suggesting
 from carom.errors import FrictionError, KindError, RestitutionError, ShapeError
 from carom.law import Coulomb, Glue, Law, Restitution
 from carom.projection.exact import Projection
+from carom.projection.joints import not_repeating
 from carom.projection.metric import Metric, check_definite, inertial_force, metric_of, product
 from carom.projection.nearest import Nearest, nearest
 from carom.projection.sparse import is_sparse, sparse_metric
@@ -256,7 +257,14 @@ class System(JaxWorld, Shown, eqx.Module):
         of_speed = OfSpeed(self.restitution) if callable(self.restitution) else None
         alive = self.force.at(t) if isinstance(self.force, Apart) else None
         rounding = _ROUNDING * size
-        return Contacts(normals.gap, rate, rows, normals.known, rounding, law, of_speed, alive)
+        found = normals.gap, rate, rows, normals.known, rounding, law, of_speed, alive
+        return Contacts(*found, self.not_repeating(t, q, normals))
+
+    def not_repeating(self, t: Array, q: Array, normals: Normals) -> Array | None:
+        """(k,) joints that do not repeat those before them; None: all of them."""
+        if normals.joints < 2:
+            return None
+        return not_repeating(self.joints, t, q, normals.rows[-normals.joints :])
 
     def law(self, gaps: int, joints: int, size: int) -> Law:
         """What so many gaps and joints obey."""
