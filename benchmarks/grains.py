@@ -365,56 +365,6 @@ def _run_out(name, a, front, most, told):
             told = ""
 
 
-def round_column(seed, quick):
-    """A round column of spheres set free, mu = 0.5: (R - R0) / R0; beyond R, bare floor is seen."""
-    wide, ratios = (4, (1, 4)) if quick else (8, (0.5, 1, 2, 4, 8))
-    for rolling in (0.2,) if quick else (0.05, 0.2):
-        outs, runs = [], []
-        for ratio in ratios:
-            x, r = _round(seed, wide, ratio)
-            sols = _rested(spheres(x, r, 0.5, [carom.Plane((0, 0, 0), (0, 0, 1))], rolling=rolling))
-            outs.append((np.max(x[:, 2] + r) / wide, _edge(sols[-1]) / wide - 1.0))
-            runs += sols
-        a, out = np.array(outs).T
-        lube = np.where(a < 1.7, 1.24 * a, 1.6 * np.sqrt(a))
-        name, source = f"R0 = {wide} d, rolling {rolling:g}", "Lube 2004"
-        for i, y in enumerate(out):
-            yield f"{name}, a = {a[i]:.2f}", f"{y:.2f}", f"{lube[i]:.2f}", source, ""
-        source = "Lube 2004, Lajeunesse 2004"
-        for low, high, known in ((0.0, 1.7, "1"), (1.7, 20.0, "1/2")):
-            use = (a > low) & (a < high)
-            if np.count_nonzero(use) > 1:
-                found = np.polyfit(np.log(a[use]), np.log(out[use]), 1)[0]
-                what = f"{name}: exponent, a = {np.min(a[use]):.2g} to {np.max(a[use]):.2g}"
-                yield what, f"{found:.2f}", known, source, loosened(*runs)
-
-
-@cache
-def _round(seed, wide, ratio):
-    """Spheres that have settled without friction in a cylinder, and their radii."""
-    rng = np.random.default_rng(seed)
-    across = int(2 * wide / 1.15)
-    layers = round(1.6 * ratio * wide)
-    x = loose((across, across, layers), (-0.575 * across, -0.575 * across, 0), rng)
-    x = x[np.hypot(x[:, 0], x[:, 1]) < wide - 0.6]
-    r = radii(len(x), rng)
-    walls = [carom.Plane((0, 0, 0), (0, 0, 1)), Cylinder((0, 0, 0), (0, 0, 1), wide)]
-    return _rested(spheres(x, r, 0.0, walls))[-1].x[-1], r
-
-
-def _edge(sol):
-    """The radius from which on rings, a diameter wide, are covered by less than a half."""
-    x, r = sol.x[-1], sol.pile.radius
-    out = np.hypot(x[:, 0], x[:, 1])
-    ring = out.astype(int)
-    covered = np.bincount(ring, np.pi * r**2) / (np.pi * (2 * np.arange(np.max(ring) + 1) + 1))
-    bare = int(np.argmax(np.append(covered, 0.0) < 0.5))
-    if bare == 0 or bare == len(covered):
-        return float(bare)
-    high, low = covered[bare - 1], covered[bare]
-    return bare - 0.5 + (high - 0.5) / (high - low)  # between the middles of two rings
-
-
 def pour(seed, quick):
     """Many spheres with mu = 0.5 poured into a box, with the certificate of the run."""
     counts = (8, 8, 10) if quick else (20, 20, 25)
@@ -451,8 +401,7 @@ def pour(seed, quick):
     yield "CPU seconds", f"{spent:.0f}", "", "", ""
 
 
-_ALL = (packing, repose, janssen, beverloo, silo, drum, collapse, round_column, pour)
-SCENES = {f.__name__: f for f in _ALL}
+SCENES = {f.__name__: f for f in (packing, repose, janssen, beverloo, silo, drum, collapse, pour)}
 
 
 def measured(name, seed, quick):
