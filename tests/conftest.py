@@ -47,7 +47,7 @@ def pytest_xdist_make_scheduler(config, log):
     class Files(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             path = nodeid.split("::")[0]
-            return "spheres" if _moves_spheres(path) else path
+            return "spheres" if _NAMED.search(nodeid) or _moves_spheres(path) else path
 
         def _assign_work_unit(self, node):
             first = max(self.workqueue, key=lambda scope: _length(scope, self.workqueue[scope]))
@@ -63,9 +63,8 @@ def _length(scope: str, tests) -> tuple[bool, bool, int]:
     return spheres, not spheres and "EventDriven" in _text(scope), len(tests)
 
 
-_SPHERES = re.compile(
-    r"Spheres\(|spheres\.|spheres = |sphere_run|fclib\.|fuzz_inputs|DOCUMENTS|test_grains"
-)
+_SPHERES = re.compile(r"Spheres\(|spheres\.|spheres = |spheres import|sphere_run|fclib|DOCUMENTS")
+_NAMED = re.compile(r"test_grains|fuzz_inputs|granular_gas")  # files, and tests of others
 
 
 @functools.cache
@@ -75,7 +74,7 @@ def _text(path: str) -> str:
 
 @functools.cache
 def _moves_spheres(path: str) -> bool:
-    return bool(_SPHERES.search(path + _text(path)))
+    return bool(_SPHERES.search(_text(path)))
 
 
 @pytest.fixture(autouse=True)
