@@ -9,6 +9,7 @@ import pytest
 import carom
 from by_trait import OF_ANY_WORLD
 from carom.spheres import Panel
+from carom.worlds.spheres import stalled
 from carom.worlds.spheres.world import World
 
 FINAL = carom.Record(final=True)
@@ -191,6 +192,20 @@ def test_what_is_hit_by_a_fast_one_is_found():
     sol = carom.solve(carom.Spheres(x, 0.5, v), carom.Maury(), t1=0.1, dt=0.02, record=EVERY)
     assert np.min(np.diff(sol.x[:, :, 0], axis=1)) >= 1.0 - 1e-6
     np.testing.assert_allclose(sol.momentum()[:, 0], 500.0, rtol=1e-12)
+
+
+def test_a_step_that_may_meet_all_of_them(monkeypatch):
+    """10 km/s and 20 m a step: sweeps, whose momentum grew without end, are enough."""
+    monkeypatch.setattr(stalled, "_MOST", 0)
+    k, rng = np.arange(216), np.random.default_rng(0)
+    x = 0.021 * np.stack([k % 6, k // 6 % 6, k // 36], axis=1) + 1.5e-4 * rng.uniform(
+        -1, 1, (216, 3)
+    )
+    x, v = np.vstack([x, [0.06, 0.05, 0.135]]), np.zeros((217, 3))
+    v[-1] = 1e3, 0.0, -1e4
+    sol = carom.solve(carom.Spheres(x, 0.01, v, tolerance=1e-4), carom.Maury(), t1=4e-3, dt=2e-3)
+    assert sol.stats.iterations < 10_000
+    np.testing.assert_allclose(np.sum(sol.v[-1], axis=0), v[-1], rtol=1e-12, atol=1e-8)
 
 
 # ---- seams --------------------------------------------------------------------------------------

@@ -13,7 +13,13 @@ are accelerated as Nesterov does for gradients: a sweep T starts from an extrapo
 and u, which is linear in lam, is extrapolated with it.  When (y - l_next) . (l_next - l) > 0 the
 momentum points uphill and theta starts again (O'Donoghue and Candes 2015); the next sweep is then
 a plain one, and those alone converge.  beta is at most 1 - c / sqrt(16 + n) in sweep n: what is
-left after many sweeps is what fades slowly, and needs more of it.
+left after many sweeps is what fades slowly, and needs more of it.  Where thousands of rows share
+one body (a sphere so fast that it may meet them all) a sweep is no gradient step, and momentum may
+grow without end while it points downhill.  So it starts again too, and c is doubled, where
+
+    sum_k A_kk (l_next - y)_k^2                                                                (5)
+
+is some times what it was.
 
 After some twenty sweeps all but a few rows in a hundred are solved, and those few, far from each
 other, would keep all rows busy for as many sweeps again: the more so the larger the pile.  So the
@@ -56,9 +62,11 @@ _LOCAL = 0.04  # of the rows: when a sweep found no more over the tolerance, the
 _SHARE = 0.98  # of the tolerance; the rest is for the rounding that the sweeps leave in u
 _PATIENCE = 250  # sweeps between two looks at the progress ...
 _STALL = 0.7  # ... which must have brought the residual down by this factor
+_SWING = 4.0  # times the least (5) since the last start: too much momentum
 _ELSEWHERE = 1e-6  # of the largest change of a velocity: a far echo of it need not be resolved
 _ROUNDING = 16 * np.finfo(float).eps  # of the velocities that make up a w_k
 _RENEW = 8  # sweeps between two evaluations of (4), but for the first ones
+_LOOKS = 12  # at each row, on average, in the local end: a body may have thousands of them
 _TURNS = 8  # of the local end, which changes u and with it (4)
 _FUSED = {"contract"}  # a multiplication and an addition in one instruction
 _PIECE = 8192  # rows or bodies in a piece of a parallel loop: fixed, so that nothing varies
@@ -88,13 +96,13 @@ def copy(source, target):
 def _sweep_slab(
     begin, end, i_of, j_of, normal, b, inverse_mass, step, beta, allowed, u, lam, before
 ):
-    """(2) over rows begin to end; returns the restart sum and how many were over.
+    """(2) over rows begin to end; returns the restart sum, (5) and how many were over.
 
     What does not change is computed all the same: a branch that the processor cannot foresee would
     cost more.  Bodies without inverse mass are shared by slabs, so they are not written.  Indices
     are unsigned: of a signed one Numba asks at each use whether it counts from the end.
     """
-    uphill, over = 0.0, 0
+    uphill, moved, over = 0.0, 0.0, 0
     for row in range(begin, end):
         k = np.uint64(row)
         i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
@@ -109,15 +117,17 @@ def _sweep_slab(
         lam[k] = new
         change = new - y
         mi, mj = inverse_mass[i], inverse_mass[j]
-        uphill -= change * (new - old) * (mi + mj)
-        over += abs(change) * (mi + mj) > allowed[k]
+        jump = change * (mi + mj)
+        uphill -= jump * (new - old)
+        moved += jump * change
+        over += abs(jump) > allowed[k]
         if mi > 0.0:
             mi *= change
             u[i, 0], u[i, 1], u[i, 2] = ix - mi * nx, iy - mi * ny, iz - mi * nz
         if mj > 0.0:
             mj *= change
             u[j, 0], u[j, 1], u[j, 2] = jx + mj * nx, jy + mj * ny, jz + mj * nz
-    return uphill, over
+    return uphill, moved, over
 
 
 @kernel()
@@ -130,9 +140,9 @@ def _together(slabs, parity):
 def sweep(
     start, i_of, j_of, normal, b, inverse_mass, step, beta, allowed, u, u_before, lam, before
 ):
-    """One accelerated sweep (2); returns the restart sum and how many rows were over."""
+    """One accelerated sweep (2); returns the restart sum, (5) and how many rows were over."""
     slabs = start.shape[0] - 1
-    uphill, over = np.zeros(slabs), np.zeros(slabs, np.int64)
+    uphill, moved, over = np.zeros(slabs), np.zeros(slabs), np.zeros(slabs, np.int64)
     bodies = u.shape[0]
     for piece in prange((bodies + _PIECE - 1) // _PIECE):
         for i in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
@@ -144,7 +154,7 @@ def sweep(
     for parity in range(3):
         for half in prange(_together(slabs, parity)):
             s = 2 * half + parity if parity < 2 else slabs - 1
-            uphill[s], over[s] = _sweep_slab(
+            uphill[s], moved[s], over[s] = _sweep_slab(
                 start[s],
                 start[s + 1],
                 i_of,
@@ -159,11 +169,12 @@ def sweep(
                 lam,
                 before,
             )
-    total, count = 0.0, 0
+    total, change, count = 0.0, 0.0, 0
     for s in range(slabs):  # np.sum would be shared out among threads
         total += uphill[s]
+        change += moved[s]
         count += over[s]
-    return total, count
+    return total, change, count
 
 
 @kernel(parallel=True)
@@ -276,13 +287,13 @@ def rows_of(i_of, j_of, inverse_mass):
 
 
 @kernel(fastmath=_FUSED)
-def finish(start, rows, i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed, changes):
+def finish(start, rows, i_of, j_of, normal, b, inverse_mass, step, u, lam, allowed):
     """Solve the rows over the tolerance, and those which that brings over it, one by one.
 
-    ``start`` and ``rows`` are those of ``rows_of``.  Returns how many changes were made; it gives
-    up after ``changes``.
+    ``start`` and ``rows`` are those of ``rows_of``.  Returns how many changes were made, and
+    whether it gave up: after as many changes as there are rows, or too many looks at the others.
     """
-    count = i_of.shape[0]
+    count, looks = i_of.shape[0], 0
     listed, now, following = np.zeros(count, np.bool_), np.empty(count, np.int32), 0
     for k in range(count):
         R = _row_residual(k, i_of, j_of, normal, b, step, u, lam)
@@ -290,9 +301,11 @@ def finish(start, rows, i_of, j_of, normal, b, inverse_mass, step, u, lam, allow
             now[following], listed[k] = k, True
             following += 1
     after, made = np.empty(count, np.int32), 0
-    while following > 0 and made < changes:
+    while following > 0 and made < count and looks < _LOOKS * count:
         waiting, following = following, 0
         for place in range(waiting):
+            if looks >= _LOOKS * count:
+                break
             k = np.int64(now[place])
             listed[k] = False
             i, j = i_of[k], j_of[k]
@@ -313,6 +326,7 @@ def finish(start, rows, i_of, j_of, normal, b, inverse_mass, step, u, lam, allow
                 u[body, 1] += push * ny
                 u[body, 2] += push * nz
             for body in (i, j):
+                looks += start[body + 1] - start[body]
                 for m in rows[start[body] : start[body + 1]]:
                     if listed[m]:
                         continue
@@ -321,7 +335,7 @@ def finish(start, rows, i_of, j_of, normal, b, inverse_mass, step, u, lam, allow
                         after[following], listed[m] = m, True
                         following += 1
         now, after = after, now
-    return made
+    return made, made >= count or looks >= _LOOKS * count
 
 
 @kernel()
@@ -341,7 +355,7 @@ def accelerated_gauss_seidel(
     push(start, i_of, j_of, normal, inverse_mass, lam, u)
     theta, beta, done = _START, 0.0, 0
     brake, last, cold, plain = _BRAKE, np.inf, False, False
-    few, look = _LOCAL * rows, _PATIENCE
+    few, look, least = _LOCAL * rows, _PATIENCE, np.inf
     allow(i_of, j_of, b, free, u, most, relative, allowed)
     first, of_body = np.empty(0, np.int32), np.empty(0, np.int32)
     fresh = True  # whether u is made of lam anew, so that no rounding of the sweeps is left in (1)
@@ -357,7 +371,7 @@ def accelerated_gauss_seidel(
             if worst <= _SHARE:
                 return u, worst, done
         fresh = False
-        uphill, over = sweep(
+        uphill, moved, over = sweep(
             start,
             i_of,
             j_of,
@@ -380,7 +394,7 @@ def accelerated_gauss_seidel(
             if not first.shape[0]:
                 first, of_body = rows_of(i_of, j_of, inverse_mass)
             for _ in range(_TURNS):
-                made = finish(
+                made, too_much = finish(
                     first,
                     of_body,
                     i_of,
@@ -392,22 +406,24 @@ def accelerated_gauss_seidel(
                     u,
                     lam,
                     allowed,
-                    rows,
                 )
                 done += (made + rows - 1) // rows
                 allow(i_of, j_of, b, free, u, most, relative, allowed)
                 held = within(i_of, j_of, normal, b, step, u, lam, allowed)
-                if made >= rows or held:
+                if too_much or held:
                     break
         else:
             if done % _RENEW == 0 or done in (1, 2, 4):
                 allow(i_of, j_of, b, free, u, most, relative, allowed)
             held = within(i_of, j_of, normal, b, step, u, lam, allowed)
-        if uphill > 0.0:
+        least = min(least, moved)
+        if moved > _SWING * least:
+            theta, beta, least, brake = 1.0, 0.0, np.inf, 2.0 * brake
+        elif uphill > 0.0:
             theta, beta = 1.0, 0.0
         else:
             following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * theta * theta))
-            ceiling = 0.0 if plain else 1.0 - brake / np.sqrt(16.0 + done)
+            ceiling = 0.0 if plain else max(0.0, 1.0 - brake / np.sqrt(16.0 + done))
             theta, beta = following, min((theta - 1.0) / following, ceiling)
         if done >= look and not held:
             look += _PATIENCE

@@ -46,6 +46,7 @@ from carom.kernels.numba.projection import (
     _ELSEWHERE,
     _FUSED,
     _LOCAL,
+    _LOOKS,
     _PATIENCE,
     _PIECE,
     _RENEW,
@@ -398,12 +399,12 @@ def _alone(k, i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
 
 
 @kernel(fastmath=_FUSED)
-def finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed, changes):
+def finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
     """Solve the contacts over the tolerance, and those which that brings over it, one by one.
 
-    Returns how many changes were made; it gives up after ``changes``.
+    Returns how many changes were made; it gives up as that of kernels/numba/projection.py does.
     """
-    count = i_of.shape[0]
+    count, looks = i_of.shape[0], 0
     start, rows = rows_of(i_of, j_of, inverse[:, 0])
     listed, now, following = np.zeros(count, np.bool_), np.empty(count, np.int32), 0
     for k in range(count):
@@ -412,15 +413,18 @@ def finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed, chan
             now[following], listed[k] = k, True
             following += 1
     after, made = np.empty(count, np.int32), 0
-    while following > 0 and made < changes:
+    while following > 0 and made < count and looks < _LOOKS * count:
         waiting, following = following, 0
         for place in range(waiting):
+            if looks >= _LOOKS * count:
+                break
             k = now[place]
             listed[k] = False
             if not _alone(k, i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
                 continue
             made += 1
             for body in (i_of[k], j_of[k]):
+                looks += start[body + 1] - start[body]
                 for m in rows[start[body] : start[body + 1]]:
                     if listed[m]:
                         continue
@@ -499,7 +503,7 @@ def _swept(
         if done <= _RENEW or done % _RENEW == 0:
             allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
         if over <= few:
-            made = finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed, rows)
+            made = finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed)
             done, few = done + (made + rows - 1) // rows, 0.25 * few
             tried = done
         elif done >= tried + _LOCALLY:
