@@ -532,35 +532,50 @@ def siconos(quick):
     return {"carom_us": ours, "siconos_recorded_us": recorded, "siconos_unrecorded_us": bare}
 
 
+WALL = 5e-3  # how far the walls right and left are
+
+
+def thrown(speed, *, contacts, mu, scheme, steps):
+    """Where a point on a floor, or in a corner or box, is in the end."""
+
+    def gap(t, q):
+        return jnp.stack([q[1], WALL - q[0], WALL + q[0]][:contacts])
+
+    def slip(t, q, v):
+        return jnp.stack([v[0], v[1], v[1]][:contacts])
+
+    rubs = {} if mu is None else {"friction": mu, "slip": slip}
+    falls = {"force": lambda t, q, v: jnp.array([0.0, -9.81])}
+    system = carom.System(gap=gap, **falls, **rubs)
+    height = 1e-3 if contacts == 1 else 0.0
+    about = {"q0": jnp.array([0.0, height]), "v0": jnp.array([speed, 0.0])}
+    about |= {"t1": steps * 1e-4, "dt": 1e-4, "record": carom.Record(final=True)}
+    return carom.solve(system, scheme, **about).q[-1]
+
+
 def friction(quick):
-    """A point dropped with some speed along the floor: mu = 0.3 beside none, CPU time."""
+    """A point thrown along a floor, and into corners: mu = 0.3 beside none, CPU time."""
     rows, ratios = [], {}
     # members and steps: CPU time of some ms, which is told late, would be less than it is
     sizes = {"alone": (1, 500_000), "256": (256, 5_000), "10,000": (10_000, 1_000)}
-    for scheme, (kind, (members, steps)) in itertools.product(
-        (carom.Moreau(), carom.Maury()), sizes.items()
-    ):
-
-        def thrown(speed, mu, scheme=scheme, steps=steps):
-            rubs = {} if mu is None else {"friction": mu, "slip": lambda t, q, v: v[:1]}
-            falls = {"force": lambda t, q, v: jnp.array([0.0, -9.81])}
-            system = carom.System(gap=lambda t, q: q[1:], **falls, **rubs)
-            about = {"q0": jnp.array([0.0, 1e-3]), "v0": jnp.array([speed, 0.0])}
-            about |= {"t1": steps * 1e-4, "dt": 1e-4, "record": carom.Record(final=True)}
-            return carom.solve(system, scheme, **about).q[-1]
-
+    cases = [(1, carom.Moreau()), (1, carom.Maury()), (2, carom.Moreau()), (3, carom.Moreau())]
+    for (contacts, scheme), (kind, (members, steps)) in itertools.product(cases, sizes.items()):
+        steps = steps if contacts == 1 else steps // 5
         competitors = {}
         for mu in (0.3, None):
-            one = functools.partial(thrown, mu=mu)
+            about = {"contacts": contacts, "mu": mu, "scheme": scheme, "steps": steps}
+            one = functools.partial(thrown, **about)
             many = jax.jit(one if members == 1 else jax.vmap(one))
             speeds = 1.0 if members == 1 else np.linspace(0.5, 1.5, members)
             competitors[mu] = functools.partial(_waited, many, speeds)
         best = best_times(competitors, 3 if quick else 7, time.process_time)
-        name, each = f"{scheme}, {kind}", [best[mu] / steps / members * 1e9 for mu in (0.3, None)]
+        each = [best[mu] / steps / members * 1e9 for mu in (0.3, None)]
+        name = f"{scheme}, {contacts} contact{'s' * (contacts > 1)}, {kind}"
         ratios[name] = each[0] / each[1]
         rows.append([name, *(f"{time:.1f}" for time in each), f"{ratios[name]:.2f}"])
     table(
-        "A point on a floor, alone and in batches: CPU ns a step and member (target: ratio < 3)",
+        "A point on a floor, in a corner, in a box, alone and in batches:"
+        " CPU ns a step and member (target: ratio < 3)",
         ["", "mu = 0.3", "none", "ratio"],
         rows,
     )

@@ -147,16 +147,13 @@ class Contacts(eqx.Module):
         return _where(self.free, u, _where(self.active, y - onto, y))
 
 
-def multipliers(contacts: Contacts, better=None) -> tuple:
-    """lam (p, m) and turns; with ``better(lam)`` the answer of that, and whatever it adds."""
+def multipliers(contacts: Contacts, by=None) -> tuple:
+    """lam (p, m) and turns, or lam and what else there is ``by(contacts)``."""
     fixed = jax.lax.stop_gradient(contacts)
-    y, turns = _solved(fixed)
-    lam, more = y / fixed.scale[:, None], ()
-    if better is not None:
-        lam, *more = better(lam)
-        y = lam * fixed.scale[:, None]
+    lam, *more = solved(fixed) if by is None else by(fixed)
+    y = lam * fixed.scale[:, None]
     step = _newton(fixed, y, contacts.newton_map(y), 1e-10)
-    return derivative_of((y + step) / contacts.scale[:, None], lam), turns, *more
+    return derivative_of((y + step) / contacts.scale[:, None], lam), *more
 
 
 def scaled_contacts(metric, target, H, b, mu, active, free, convex):
@@ -267,8 +264,8 @@ class _State(eqx.Module):
     turns: Array
 
 
-def _solved(c: Contacts):
-    """Multipliers and turns."""
+def solved(c: Contacts, guess=None) -> tuple[Array, Array]:
+    """lam (p, m) and turns, from a guess (p, m) of it or from 0."""
     size = _norm(c.w)
 
     def unfinished(s):
@@ -307,7 +304,7 @@ def _solved(c: Contacts):
 
     p, m = c.w.shape
     E = jnp.eye(p * m).reshape(p, m, p, m)
-    zero = jnp.zeros_like(c.w)
+    zero = jnp.zeros_like(c.w) if guess is None else guess * c.scale[:, None]
     if p == 1:  # at once, where A is regular
         alone = _contact(c.A[0, :, 0], c.w[0], c.mu[0], c.free[0], c.convex, zero[0])
         zero = jnp.where(c.active[0] & jnp.all(jnp.isfinite(alone)), alone, 0.0)[None]
@@ -317,7 +314,7 @@ def _solved(c: Contacts):
         jnp.array(0), jnp.array(0),
     )  # fmt: skip
     end = jax.lax.while_loop(unfinished, turn, start)
-    return end.best, end.turns
+    return end.best / c.scale[:, None], end.turns
 
 
 def _sweep(c: Contacts, y):

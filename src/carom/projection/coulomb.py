@@ -16,8 +16,9 @@ sticks at l = 0 if that is in the cone; else it slips with u_t = -l r_t, and l i
 mu r_n = |r_t|, which exists: |r_t| falls to zero as l grows while r_n tends to -w_n / A_nn > 0.
 In the plane the root is a fraction: projection/planar.py.
 
-Several contacts: projection/cones.py.  Two or three in the plane whose residual is not good enough
-after it are solved by their modes: projection/modes.py.
+Several contacts: projection/cones.py.  Two or three in the plane are first tried by Newton's method
+alone, projection/newton_planar.py; those whose residual is not good enough after cones.py are
+solved by their modes, projection/modes.py.
 """
 
 from functools import reduce
@@ -27,11 +28,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from carom.projection.cones import length_of, multipliers, scaled_contacts
+from carom.projection.cones import length_of, multipliers, scaled_contacts, solved
 from carom.projection.exact import Projection
 from carom.projection.joints import Free, free_of_joints
 from carom.projection.metric import Metric, metric_of, product, summed, times
 from carom.projection.modes import MOST, best_mode
+from carom.projection.newton_planar import newton_planar
 from carom.projection.planar import (
     OF_IMPULSE,
     ROUNDING,
@@ -43,6 +45,7 @@ from carom.projection.planar import (
 from carom.status import Status, failing, first_failure
 
 _ROOTS = 60  # halvings at the worst
+_GOOD = 1e-13  # a residual that nothing else has to better
 _SHORT = 8  # terms of a sum that is written out
 
 
@@ -103,13 +106,32 @@ class _Contacts(eqx.Module):
         if n > MOST or m != 2:
             r, turns = multipliers(scaled)
             return r, turns, self.residual(r)
-        r, turns, residual, tried = multipliers(scaled, jax.lax.stop_gradient(self).better)
-        return r, turns + tried, residual
+        return multipliers(scaled, jax.lax.stop_gradient(self).few_in_plane)
 
-    def better(self, r):
-        """That of the best mode where r is not good enough; its residual, and modes tried."""
-        rows, w = self.free.rows, self.free.b
-        return best_mode(rows, w, self.mu, self.active, self.residual, r, UNCONVERGED)
+    def few_in_plane(self, scaled):
+        """r, turns and the residual: Newton steps, or all there is where these are not enough.
+
+        That is a loop of one turn: a batch does without it where no member needs it.  It starts
+        from its state: XLA takes out of a loop, and always computes, what does not hang on that.
+        """
+        y, turns = newton_planar(scaled.A, scaled.w, self.mu, self.active)
+        r = y / scaled.scale[:, None]
+
+        def unfinished(state):
+            return state[3]
+
+        def turn(state):
+            r, turns, _, bad = state
+            r, more = solved(scaled, jnp.where(bad, 0.0, r))
+            rows, w = self.free.rows, self.free.b
+            r, residual, tried = best_mode(
+                rows, w, self.mu, self.active, self.residual, r, UNCONVERGED
+            )
+            return r, turns + more + tried, residual, jnp.array(False)
+
+        residual = self.residual(r)
+        state = r, turns, residual, ~(residual <= _GOOD)
+        return jax.lax.while_loop(unfinished, turn, state)[:3]
 
     def moved(self, r):
         """y and x of (1)."""
