@@ -179,5 +179,5 @@ def test_a_mechanism_goes_on(name, side):
     np.testing.assert_array_equal(own.q, whole.q[256:])
     other = carom.solve(pendulum, SCHEMES[name], start=half, t1=1.0, dt=2.0**-9)
     np.testing.assert_allclose(other.q[-1], whole.q[-1], atol=0.02)
-    with pytest.raises(errors.AdmissibilityError, match="joint 0 is .* and must be 0"):
+    with pytest.raises(errors.AdmissibilityError, match=r"joint 0 is .* and must be 0"):
         carom.solve(pendulum, carom.Moreau(), [1.1, 0.0], [0.0, 0.0], t1=1.0, dt=0.1)
