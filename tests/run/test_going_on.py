@@ -160,3 +160,24 @@ def test_an_orbit_that_settles_on_a_gap():
     beside = carom.study.orbit(table, found.q0, found.v0, period=2 * np.pi, t0=found.t0)
     assert found.determinant == pytest.approx(0.5**2, rel=1e-9)
     assert found.trace == pytest.approx(beside.trace, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["Maury", "PaoliSchatzman"])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_mechanism_goes_on(name, side):
+    """By its own scheme and by another, whichever side of 0 its joint has drifted to: any joint
+    below 0 was refused, as a gap that must be >= 0."""
+    pendulum = carom.System(
+        force=lambda t, q, v: jnp.array([0.0, -9.81]),
+        joint=lambda t, q: side * 0.5 * (q @ q - 1.0),
+    )
+    start = {"q0": [1.0, 0.0], "v0": [0.0, 0.0]}
+    half = carom.solve(pendulum, carom.Moreau(), **start, t1=0.5, dt=2.0**-9)
+    assert side * pendulum.joints(0.5, half.q[-1])[0] > 1e-8
+    own = carom.solve(pendulum, carom.Moreau(), start=half, t1=1.0, dt=2.0**-9)
+    whole = carom.solve(pendulum, carom.Moreau(), **start, t1=1.0, dt=2.0**-9)
+    np.testing.assert_array_equal(own.q, whole.q[256:])
+    other = carom.solve(pendulum, SCHEMES[name], start=half, t1=1.0, dt=2.0**-9)
+    np.testing.assert_allclose(other.q[-1], whole.q[-1], atol=0.02)
+    with pytest.raises(errors.AdmissibilityError, match=r"joint 0 is .* and must be 0"):
+        carom.solve(pendulum, carom.Moreau(), [1.1, 0.0], [0.0, 0.0], t1=1.0, dt=0.1)

@@ -70,6 +70,7 @@ def test_the_others_do_not_notice(scheme):
     assert np.all(np.delete(names, GOOD) != 0)
     assert np.all(np.isfinite(found.q))
     assert np.all(np.isfinite(found.v))
+    assert np.all(np.isfinite(found.impulse))
     alone = run(np.where(KIND + ~np.isin(np.arange(10), GOOD) > 0, 0.2, MU), 0.0 * KIND, scheme)
     assert np.all(alone.status == 0)
     for name in ("q", "v", "impulse", "impacts"):
@@ -78,3 +79,29 @@ def test_the_others_do_not_notice(scheme):
         kinds = np.array([0.0, 4.0, 5.0])
         at_once = run(np.full(3, 0.3), kinds, scheme)
         np.testing.assert_array_equal(at_once.status != 0, kinds > 0.0)
+
+
+@pytest.mark.slow
+def test_a_diagram_is_carried_through_overlaps():
+    """Moreau's steps end a little inside of the table: every other value was refused as outside,
+    and the one after it began afresh."""
+
+    def shaken(w):
+        return carom.System(
+            force=lambda t, q, v: jnp.stack([4.0 * jnp.sin(w * t) - 20.0 * q[0], jnp.array(-G)]),
+            gap=lambda t, q: q[1] - 0.02 * jnp.sin(w * t),
+            slip=lambda t, q, v: v[0] - 0.3,
+            friction=0.3,
+            restitution=0.2,
+        )
+
+    values, period = np.linspace(20.0, 40.0, 5), 2.0 * np.pi
+    how = {"q0": [0.0, 0.1], "v0": [0.0, 0.0], "steps": 200, "settle": 20, "keep": 4}
+    found = study.bifurcation(shaken, values, period=lambda w: period / w, **how)
+    assert np.all(found.status == 0)
+    lowest = found.strobe_q.values[:, :-1, -1, 1]
+    assert np.min(lowest) < -1e-6  # states that begin the next value, but for the overlap
+    outside = study.bifurcation(
+        shaken, values, period=lambda w: period / w, **{**how, "q0": [0.0, -0.1]}
+    )
+    assert np.all(outside.status == 1)  # what the user gives is not moved

@@ -1,5 +1,6 @@
 """Glue: contacts hold until they are pulled with as much impulse as they were pushed with."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -71,6 +72,16 @@ def test_gamma_survives_a_stop(tmp_path):
     record = carom.Record(path, resume=True)
     resumed = carom.solve(ball(2.0), carom.Maury(), **start, record=record)
     np.testing.assert_array_equal(resumed.q, whole.q)
+
+
+def test_many_at_once():
+    """A system that is made inside of jit has a restitution of 0 as well: it was refused."""
+
+    def left(pull):
+        return carom.solve(ball(pull), carom.Maury(), [0.0], [-1.5], t1=2.0, dt=1e-2).q[-1, 0]
+
+    pulls = jnp.array([1.0, 2.0, 4.0])
+    np.testing.assert_allclose(jax.jit(jax.vmap(left))(pulls), [left(x) for x in pulls], rtol=1e-13)
 
 
 def test_what_is_refused():

@@ -190,6 +190,20 @@ def solve_dense(A: Array, b: Array) -> Array:
     return rows[:, d] / jnp.diagonal(rows)
 
 
+def solve_in_loop(A: Array, b: Array) -> Array:
+    """The same in a loop: written out, many of them take long to compile."""
+    order = jnp.arange(len(b))
+
+    def column(k, rows):
+        pivot = jnp.argmax(jnp.where(order >= k, jnp.abs(rows[:, k]), -1.0))
+        rows = rows[jnp.where(order == k, pivot, jnp.where(order == pivot, k, order))]
+        factor = jnp.where(order == k, 0.0, rows[:, k] / rows[k, k])
+        return rows - factor[:, None] * rows[k]
+
+    rows = jax.lax.fori_loop(0, len(b), column, jnp.concatenate([A, b[:, None]], axis=1))
+    return rows[:, -1] / jnp.diagonal(rows)
+
+
 def inertial_force(mass: Callable, q: Array, v: Array) -> Array:
     """The force that makes M(q) q'' = f the Euler-Lagrange equation of T = 1/2 v^T M(q) v.
 

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from carom.projection.metric import product
+from carom.projection.metric import product, solve_in_loop
 
 MOST = 3  # contacts: 64 modes
 _CARE = 1e-13  # a residual that no other mode has to better
@@ -76,25 +76,11 @@ def _answer(rows, w, mu, mode):
 
     def refined(_, z):
         u = product(N, product(G.T, z)) + w
-        return z - _solved(K, jnp.where(asked, u, z))
+        return z - solve_in_loop(K, jnp.where(asked, u, z))
 
     z = jax.lax.fori_loop(0, _REFINED, refined, jnp.zeros(p * m)).reshape(p, m)
     n = z[:, 0] / wide
     return jnp.stack([n, z[:, 1] + slope * n], axis=1) / length
-
-
-def _solved(A, b):
-    """A^-1 b by Gauss with row exchanges, in a loop: written out it takes long to compile."""
-    order = jnp.arange(len(b))
-
-    def column(k, rows):
-        pivot = jnp.argmax(jnp.where(order >= k, jnp.abs(rows[:, k]), -1.0))
-        rows = rows[jnp.where(order == k, pivot, jnp.where(order == pivot, k, order))]
-        factor = jnp.where(order == k, 0.0, rows[:, k] / rows[k, k])
-        return rows - factor[:, None] * rows[k]
-
-    rows = jax.lax.fori_loop(0, len(b), column, jnp.concatenate([A, b[:, None]], axis=1))
-    return rows[:, -1] / jnp.diagonal(rows)
 
 
 def _length(x):

@@ -93,8 +93,8 @@ def tracing(system, scheme, t0: float, q0: Array, v0: Array) -> tuple[bool, bool
 def check_start(start, t0: float, q0: Array, allowed: Any = 0.0, *, force: bool = True) -> None:
     """Raise what is wrong with the initial data (a ``loop.Start``), most fundamental first.
 
-    ``allowed`` (p,) is by how much gaps may be negative: by what a run left at its end; ``force``
-    whether the force must be finite.
+    ``allowed`` (p,) is by how much gaps, and then joints, may be off: by what a run left at its
+    end; ``force`` whether the force must be finite.
     """
     if start.mass is not None:
         check_definite(np.asarray(start.mass), f"mass(q0), at q0 = {q0},")
@@ -102,11 +102,18 @@ def check_start(start, t0: float, q0: Array, allowed: Any = 0.0, *, force: bool 
     if force:
         _check_finite("force", start.force, t0, q0)
     _check_finite("gap", gap, t0, q0)
-    if np.any(gap < -np.where(np.isfinite(tolerance), tolerance, 0.0)):
-        worst = int(np.argmin(gap))
+    p = start.shape.p
+    if np.any((gap < -np.where(np.isnan(tolerance), 0.0, tolerance))[:p]):
+        worst = int(np.argmin(gap[:p]))
         raise errors.AdmissibilityError(
             f"q0 = {q0} is outside the admissible set: gap {worst} is {gap[worst]:g} at t0 = "
             f"{t0:g} and must be >= 0. Move q0, or check the sign of the gap"
+        )
+    if np.any(apart := (np.abs(gap) > tolerance)[p:]):
+        which = int(np.argmax(apart))
+        raise errors.AdmissibilityError(
+            f"q0 = {q0} does not fit the joints: joint {which} is {gap[p + which]:g} at t0 = "
+            f"{t0:g} and must be 0. Move q0, or check the lengths in joint"
         )
     _check_gradients(np.asarray(start.contacts.rows)[:, 0], gap <= tolerance, t0, q0)
     if not is_ok(start.carry.status):

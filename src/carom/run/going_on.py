@@ -91,7 +91,10 @@ def gone_on(run: Run, before) -> Start:
     return go_on_compiled(run, State(run.time(jnp.array(0)), q, v, memory))
 
 
-@compiled
-def _admissible(run, q) -> Array:
+def admissible(run: Run, q) -> Array:
+    """The point of K nearest to q, where a run begins that another one left there."""
     found = run.system.nearest(run.system.metric(q), run.time(jnp.array(0)), q, **_NEAREST)
     return jnp.where(found.status == Status.ok, q + found.shift, q)
+
+
+_admissible = compiled(admissible)

@@ -251,8 +251,10 @@ class EventDriven(Scheme):
         t = jnp.where(seen.at_once, s.t, t_end)
         turns = jnp.where(event & seen.hit, 1 + _DERIVATIVES, jnp.where(event | whole, 1, 0))
         end = jnp.where(seen.at_once, jax.lax.stop_gradient(y), end)
-        moving = _reached(flow, method, s.t, y, length, seen, turns)
-        y1, shift = derivative_of(moving, (end, jnp.zeros(())))
+        y1, shift = end, jnp.zeros(())
+        if not frictional(world):  # which has no derivatives
+            moving = _reached(flow, method, s.t, y, length, seen, turns)
+            y1, shift = derivative_of(moving, (y1, shift))
         broken = failing(tiny & ~jnp.isfinite(error), Status.nonfinite)
         outcomes = [
             lambda: eqx.tree_at(lambda s: s.status, s, broken),

@@ -28,8 +28,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from carom.projection.metric import product, solve_dense
+from carom.projection.metric import product, solve_dense, solve_in_loop
 from carom.schemes.resting import equal, independent, reaction, second
+
+_WRITTEN_OUT = 2  # joints: more of them are solved for in a loop, of which a step has many
 
 
 def held(world: Any, t: Array, q: Array) -> Any:
@@ -76,7 +78,7 @@ class Held(eqx.Module):
 
     def contacts(self, t, q):
         """Gaps and joints with their law, for impacts."""
-        return self.world.contacts(t, q)
+        return self.world.contacts(t, q, acting=self.kept)
 
     def project(self, metric, target, contacts, b, active):
         """What the law allows; joints act whatever gaps are active."""
@@ -136,10 +138,10 @@ class Held(eqx.Module):
         """(q, v) with the drift taken out."""
         metric = self.metric(q)
         c, _, J = self._linear(t, q)
-        q = q - reaction(metric, J, equal(metric, J, c, self.kept))
+        q = q - reaction(metric, J, self._equal(metric, J, c))
         metric = self.metric(q)
         _, rate, J = self._linear(t, q)
-        return q, v - reaction(metric, J, equal(metric, J, rate + product(J, v), self.kept))
+        return q, v - reaction(metric, J, self._equal(metric, J, rate + product(J, v)))
 
     def drift(self, t, q):
         """() the largest c, relative to the size of its terms."""
@@ -157,20 +159,29 @@ class Held(eqx.Module):
         metric = self.metric(q)
         _, _, J = self._linear(t, q)
         bend = second(self.joints, t, q, v, metric.solve(f))
-        return -equal(metric, J, bend, self.kept)
+        return -self._equal(metric, J, bend)
 
     def _pull(self, q, G, J):
         """(p, k) G M^-1 J^T A^-1."""
-        metric, kept = self.metric(q), self.kept
+        metric = self.metric(q)
         across = metric.whiten(G) @ metric.whiten(J).T
-        return jax.vmap(lambda x: equal(metric, J, x, kept))(across)
+        return jax.vmap(lambda x: self._equal(metric, J, x))(across)
+
+    def _equal(self, metric, J, value):
+        """(k,) A^-1 value, of the joints that are kept."""
+        return equal(metric, J, value, self.kept, _solve(J.shape[0]))
 
     def _shared(self, q, J, s):
         """The smallest forces that do what s does, all of it on joints that are kept."""
         N, kept = self.metric(q).whiten(J), self.kept
         A = N @ N.T
-        eye = jnp.eye(s.shape[0])
+        eye, solve = jnp.eye(s.shape[0]), _solve(s.shape[0])
         both = kept[:, None] & kept[None, :]
-        C = jax.vmap(lambda x: solve_dense(jnp.where(both, A, eye), jnp.where(kept, x, 0.0)))(A)
+        C = jax.vmap(lambda x: solve(jnp.where(both, A, eye), jnp.where(kept, x, 0.0)))(A)
         inner = jnp.where(both, C.T @ C, eye)
-        return C @ solve_dense(inner, jnp.where(kept, s, 0.0))
+        return C @ solve(inner, jnp.where(kept, s, 0.0))
+
+
+def _solve(k):
+    """Of k equations."""
+    return solve_dense if k <= _WRITTEN_OUT else solve_in_loop

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from carom.errors import StudyError
+from carom.run.going_on import admissible
 from carom.run.loop import Run, begin
 from carom.run.record import Record
 from carom.run.solve import solve
@@ -97,8 +98,9 @@ def bifurcation(
     ``keep`` more with the state at each in ``strobe_q``, ``strobe_v`` and the mean number of
     impacts in ``impacts_per_period``.
 
-    ``carried``: each value starts from the last state of the one before, once with the values up
-    and once down, so that coexisting attractors show as hysteresis; one core for each direction.
+    ``carried``: each value starts from the last state of the one before, at the nearest point that
+    its own gaps allow, once with the values up and once down, so that coexisting attractors show as
+    hysteresis; one core for each direction.
     Otherwise all values start from (q0, v0) and run at once; ``sweeping`` are then options of
     ``study.sweep``, such as ``path`` and ``client``.
 
@@ -187,19 +189,21 @@ def _carried(plan: Plan, name: str, values):
 
     @jax.jit
     def walked(values, alive):
-        def at(state, value):
+        def at(loop, value):
+            (q, v), carried = loop
             parameters = {name: value}
             system = with_force_apart(named(plan.build, parameters), alive)
             dt = jnp.asarray(named(plan.dt, parameters), float)
             scheme = plan.scheme.over((plan.settle + plan.every * plan.records) * dt)
             run = Run(system, scheme, jnp.asarray(float(plan.t0)), dt)
-            carry, fields = kept_run(plan, run, begin(run, *state))
+            q = jnp.where(carried, admissible(run, q), q)
+            carry, fields = kept_run(plan, run, begin(run, q, v))
             status = jnp.asarray(carry.status._value, jnp.int32)
             ok = status == 0  # the next value starts afresh after a failure
             state = jnp.where(ok, carry.state.q, q0), jnp.where(ok, carry.state.v, v0)
-            return state, {"status": status, **fields}
+            return (state, ok), {"status": status, **fields}
 
-        return jax.lax.scan(at, (q0, v0), values)[1]
+        return jax.lax.scan(at, ((q0, v0), jnp.array(False)), values)[1]
 
     up = np.sort(values)
     walked.lower(up, 1.0)  # traced once, before the threads

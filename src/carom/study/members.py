@@ -12,6 +12,7 @@ from jax import Array
 from carom.errors import StudyError
 from carom.run.loop import Run, Start, begin, one_step
 from carom.schemes.scheme import Scheme
+from carom.status import Status
 from carom.worlds.system.apart import with_force_apart
 
 
@@ -216,7 +217,9 @@ def kept_run(plan: Plan, run: Run, start: Start):
         carry, kept = loop
         carry, report = one_step(run, carry)
         pairs = zip(plan.keep, kept, strict=True)
-        return carry, tuple(keep.step(k, carry.state, report) for keep, k in pairs)
+        new = tuple(keep.step(k, carry.state, report) for keep, k in pairs)
+        good = carry.status == Status.ok  # what has failed has no impacts
+        return carry, jax.tree_util.tree_map(lambda a, b: jnp.where(good, a, b), new, kept)
 
     def record(r, loop):
         carry, kept = jax.lax.fori_loop(0, plan.every, step, loop)

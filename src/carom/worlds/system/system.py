@@ -113,7 +113,7 @@ class System(JaxWorld, Shown, eqx.Module):
                 raise ShapeError(f"{name} must be a function of {shape}, not {given!r}")
         self.slip, self.joint = _hashable(slip), _hashable(joint)
         self.friction = _checked_friction(friction, slip, gap)
-        self.glue, self.own_law = _checked_glue(glue, friction, self.restitution), law
+        self.glue, self.own_law = _checked_glue(glue, friction, restitution), law
 
     def __str__(self) -> str:
         kind = type(self.mass).__name__.removesuffix("Metric").lower()
@@ -231,10 +231,11 @@ class System(JaxWorld, Shown, eqx.Module):
         rate, rows = jnp.where(known, rate, 0.0), jnp.where(known[:, None], rows, 0.0)
         return Normals(gap, rate, rows, known, joints)
 
-    def contacts(self, t: Array, q: Array, memory=None) -> Contacts:
+    def contacts(self, t: Array, q: Array, memory=None, acting=None) -> Contacts:
         """The same with sliding velocities, and the law that all of them obey.
 
-        With a ``memory``, that of glue.
+        With a ``memory``, that of glue; with ``acting`` (k,), those joints act, else the ones that
+        do not repeat others here.
         """
         normals = self.normals(t, q)
         rate, rows = normals.rate[:, None], normals.rows[:, None, :]
@@ -258,7 +259,7 @@ class System(JaxWorld, Shown, eqx.Module):
         alive = self.force.at(t) if isinstance(self.force, Apart) else None
         rounding = _ROUNDING * size
         found = normals.gap, rate, rows, normals.known, rounding, law, of_speed, alive
-        return Contacts(*found, self.not_repeating(t, q, normals))
+        return Contacts(*found, self.not_repeating(t, q, normals) if acting is None else acting)
 
     def not_repeating(self, t: Array, q: Array, normals: Normals) -> Array | None:
         """(k,) joints that do not repeat those before them; None: all of them."""
