@@ -34,6 +34,7 @@ _TURNS, _MANY, _CREPT = 15, 20, 4  # of Newton's method, and of sweeps
 _STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most ...
 _DOUBTED = 150  # ... and where there may be no answer, which the path is quicker to tell
 _PIVOTS, _PLANAR, _LONG = 1000, 2000, 10  # along the path; in the plane at least, and to a contact
+_PIECES = 10000  # of straight paths in the plane, at least
 _SHORT = 200  # of it between multipliers
 _CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
@@ -173,7 +174,7 @@ def _stages(rows, planar, answered):
     if planar:
         pivots = max(_PLANAR, _LONG * rows)
         more = [("multipliers", _STEPS), ("path", pivots)] if answered else []
-        return [("path", pivots), *more]
+        return [("pieces", max(_PIECES, _LONG * rows)), ("path", pivots), *more]
     if not answered:
         return [("multipliers", _DOUBTED), ("path", _PIVOTS)]
     first = [("multipliers", _STEPS), ("path", _SHORT)]
@@ -334,6 +335,13 @@ class _Block:
         _W, q, mu, m, size = self.local
         given = self.root, q, mu, m, size, self.best.ravel()
         return augmented_friction.solve(*given, self.good, steps)[1]
+
+    def pieces(self, most):
+        """In the plane, along paths of straight pieces; how many there were."""
+        from carom.projection import lemke
+
+        W, q, mu, _m, size = self.local
+        return lemke.solve(W, q, mu, size, self.best.ravel(), most, self.good)[1]
 
     def path(self, pivots):
         """Along the path of contacts that yield; how many pivots there were.
