@@ -38,6 +38,7 @@ _EPS, _FALL, _RISE, _LEAST = 1e-3, 0.1, 5.0, 1e-11  # of contacts that yield
 _EACH, _FAILED = 300, 4  # pieces of a path near a guess, and such paths that end nowhere
 _TRIES = 4  # directions d from afar
 _NOISE = 1e-7  # of z0: so that no two contacts leave their cells at once
+_POLISHED = 2  # corrections of an answer
 _AHEAD, _OFTEN, _ASTRAY = 0.03, 0.2, 10.0  # of the first t: where answers are asked for; too far
 
 
@@ -118,10 +119,8 @@ class _Path:
                     if self.answers(z):
                         break
                 k, face, far = self.leaving(z, s[:-1])
-                if far * s[-1] <= -t:
-                    z = z - t / s[-1] * s[:-1]
-                    self.answers(z)
-                    return made, self.law(z)
+                if s[-1] < 0.0 and far >= -t / s[-1]:
+                    return made, self.ended(z, t, d, s)
                 if not far < np.inf:
                     break
                 z, t, made = z + far * s[:-1], t + far * s[-1], made + 1
@@ -136,6 +135,16 @@ class _Path:
         except RuntimeError:  # N is singular
             pass
         return made, None
+
+    def ended(self, z, t, d, s):
+        """y where t = 0."""
+        for turn in range(_POLISHED + 1):
+            if turn:
+                z, t, s = self.renewed(z, t, d, s)
+            z, t = z - t / s[-1] * s[:-1], 0.0
+            if self.answers(z):
+                break
+        return self.law(z)
 
     def renewed(self, z, t, d, s):
         """z and t on the path, and its direction, with N anew."""
