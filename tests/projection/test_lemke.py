@@ -59,17 +59,17 @@ def test_a_guess_near_the_answer_is_near_along_the_path(mu):
 def test_each_point_of_a_path_solves_its_own_problem():
     """F(z) + t d = 0 and z in its cell, wherever a contact changes its mode."""
     problem = at_random(0.5, 8, most=60)
-    path, seen, d = path_of(problem), [], []
+    path, seen, given = path_of(problem), [], []
     renewed, leaving = path.renewed, path.leaving
 
-    def kept(z, t, given, s):
-        d[:] = [given]
-        return renewed(z, t, given, s)
+    def kept(z, t, d, s):
+        given[:] = [d]
+        return renewed(z, t, d, s)
 
     def looked(z, dz):
         lack = path.lack(z)
-        t = -(lack @ d[0]) / (d[0] @ d[0])
-        off = np.max(np.abs(lack + t * d[0]))
+        t = -(lack @ given[0]) / (given[0] @ given[0])
+        off = np.max(np.abs(lack + t * given[0]))
         seen.append((off, -np.min(path.room(z))))
         return leaving(z, dz)
 

@@ -15,7 +15,8 @@ with s0 the direction before.  N has an inverse where M has none.  Where contact
 through the face nu . z_k = 0, P is continuous, so that B changes by g nu^T and M by a nu^T,
 a = (A - 1) g.  Then
 
-    s <- c s - (nu . s) h,    h = N^-1 (a, 0),    c = 1 + nu . h,    N^-1 <- N^-1 - h (nu . N^-1) / c
+    s <- c s - (nu . s) h,    N^-1 <- N^-1 - h (nu . N^-1) / c,
+    h = N^-1 (a, 0),          c = 1 + nu . h
 
 goes on into the new cell, for nu . s stays what it was; t may turn round.  A piece costs one
 solution with sparse factors, that of h.
@@ -28,6 +29,8 @@ answer of (1) is far away for t > 0, so that the path must come to t = 0.  There
 rounding leads astray another is taken.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
@@ -35,24 +38,30 @@ from scipy.sparse import linalg
 _OPEN, _STICK, _SLIP = 0, 1, 2
 _CHAIN, _LOSS = 12, 1e-5  # pieces between factorisations, and c that ends them
 _EPS, _FALL, _RISE, _LEAST = 1e-3, 0.1, 5.0, 1e-11  # of contacts that yield
-_EACH, _FAILED = 300, 4  # pieces of a path near a guess, and such paths that end nowhere
+_EACH, _FAILED = 300, 2  # pieces of a path near a guess, and such paths that end nowhere
 _TRIES = 4  # directions d from afar
 _NOISE = 1e-7  # of z0: so that no two contacts leave their cells at once
 _POLISHED = 2  # corrections of an answer
 _AHEAD, _OFTEN, _ASTRAY = 0.03, 0.2, 10.0  # of the first t: where answers are asked for; too far
 
 
-def solve(W, q, mu, size, r, pieces, good):
-    """r from the guess ``r`` until ``good(r)``, and how many pieces were made, ``pieces`` at most.
+def near(W, q, mu, size, r, pieces, good):
+    """An r with ``good(r)``, or None, and pieces made, ``pieces`` at most: from the guess ``r``.
 
     ``size`` is that of proximal.sizes.
     """
     path = _Path(W, q, mu, size, good)
     made = path.near(r, pieces)
+    return path.found, made
+
+
+def far(W, q, mu, size, pieces, good):
+    """The same from no impulses, with several d, ``pieces`` along all of them."""
+    path, made = _Path(W, q, mu, size, good), 0
     for number in range(_TRIES):
         if path.found is None:
             made += path.far(number, pieces - made)
-    return r if path.found is None else path.found, made
+    return path.found, made
 
 
 class _Path:
@@ -61,7 +70,8 @@ class _Path:
         self.weight = np.repeat(np.sqrt(size), 2)
         scale = sparse.diags(1.0 / self.weight)
         self.one = sparse.eye(len(q), format="csc")
-        self.A = sparse.csc_matrix(scale @ W @ scale)
+        self.A: Any = sparse.csc_matrix(scale @ W @ scale)
+        self.rest: Any = self.A  # - 1, and eps where contacts yield
         w = q / self.weight
         self.unit = np.max(np.abs(w), initial=0.0) or 1.0  # of y and u: the law has no scale
         self.w = w / self.unit
