@@ -42,6 +42,7 @@ _EACH, _FAILED = 300, 2  # pieces of a path near a guess, and such paths that en
 _TRIES = 4  # directions d from afar
 _NOISE = 1e-7  # of z0: so that no two contacts leave their cells at once
 _POLISHED = 2  # corrections of an answer
+_LEVEL = 1e-14  # dt of a direction, which is then of rounding
 _AHEAD, _OFTEN, _ASTRAY = 0.03, 0.2, 10.0  # of the first t: where answers are asked for; too far
 
 
@@ -129,7 +130,7 @@ class _Path:
                     if self.answers(z):
                         break
                 k, face, far = self.leaving(z, s[:-1])
-                if s[-1] < 0.0 and far >= -t / s[-1]:
+                if s[-1] < -_LEVEL and far * s[-1] <= -t:
                     return made, self.ended(z, t, d, s)
                 if not far < np.inf:
                     break
@@ -151,6 +152,8 @@ class _Path:
         for turn in range(_POLISHED + 1):
             if turn:
                 z, t, s = self.renewed(z, t, d, s)
+            if not s[-1] < -_LEVEL:
+                break
             z, t = z - t / s[-1] * s[:-1], 0.0
             if self.answers(z):
                 break

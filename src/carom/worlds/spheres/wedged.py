@@ -173,10 +173,10 @@ def _stages(rows, planar, answered):
     """
     steps = min(max(_STEPS, _EACH * rows), _LONGEST)
     if planar:
-        from_afar = [("far", _FAR * rows), ("path", 2 * _SHORT)]
-        first = [("near", _PIECES), *(from_afar if rows <= _NEAR else from_afar[::-1])]
+        path, farthest = ("path", max(_PLANAR, _LONG * rows)), ("far", _FARTHEST * rows)
+        few = [("far", _FAR * rows), ("path", 2 * _SHORT)] if rows <= _NEAR else []
         more = [("multipliers", _STEPS), ("path", _PLANAR)] if answered else []
-        return [*first, ("path", max(_PLANAR, _LONG * rows)), ("far", _FARTHEST * rows), *more]
+        return [("near", _PIECES), *few, path, farthest, *more]
     if not answered:
         return [("multipliers", _DOUBTED), ("path", _PIVOTS)]
     first = [("multipliers", _STEPS), ("path", _SHORT)]
