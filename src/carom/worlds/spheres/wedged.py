@@ -34,7 +34,8 @@ _TURNS, _MANY, _CREPT = 15, 20, 4  # of Newton's method, and of sweeps
 _STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most ...
 _DOUBTED = 150  # ... and where there may be no answer, which the path is quicker to tell
 _PIVOTS, _PLANAR, _LONG = 1000, 2000, 10  # along the path; in the plane at least, and to a contact
-_PIECES, _FAR, _FARTHEST = 1500, 8, 60  # of straight paths in the plane; from afar, to a contact
+_PIECES, _FAR, _FARTHEST = 1500, 8, 8000  # of straight paths in the plane: near, from afar to a
+# contact, and at last
 _SHORT = 200  # of it between multipliers
 _CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
@@ -169,14 +170,14 @@ def _stages(rows, planar, answered):
 
     Either is slow where the other may be quick, and the path is shorter from where multipliers have
     led.  Where there must be an answer they take turns.  In the plane straight pieces are the
-    cheaper, and from afar as many as contacts: of many, the path has its turn before.
+    cheaper, and few of them near the guess.
     """
     steps = min(max(_STEPS, _EACH * rows), _LONGEST)
     if planar:
-        path, farthest = ("path", max(_PLANAR, _LONG * rows)), ("far", _FARTHEST * rows)
-        few = [("far", _FAR * rows), ("path", 2 * _SHORT)] if rows <= _NEAR else []
+        path, far = ("path", max(_PLANAR, _LONG * rows)), ("far", _FAR * rows)
+        few = [("path", 2 * _SHORT), ("far", _FARTHEST)] if rows <= _NEAR else []
         more = [("multipliers", _STEPS), ("path", _PLANAR)] if answered else []
-        return [("near", _PIECES), *few, path, farthest, *more]
+        return [("near", _PIECES), far, *few, path, *more]
     if not answered:
         return [("multipliers", _DOUBTED), ("path", _PIVOTS)]
     first = [("multipliers", _STEPS), ("path", _SHORT)]
