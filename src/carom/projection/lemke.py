@@ -36,7 +36,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 _OPEN, _STICK, _SLIP = 0, 1, 2
-_CHAIN, _LOSS = 12, 1e-5  # pieces between factorisations, and c that ends them
+CHAIN, _LOSS = 12, 1e-5  # pieces between factorisations, and c that ends them
 _EPS, _FALL, _RISE, _LEAST = 1e-3, 0.1, 5.0, 1e-11  # of contacts that yield
 _EACH, _FAILED = 300, 2  # pieces of a path near a guess, and such paths that end nowhere
 _TRIES = 4  # directions d from afar
@@ -138,7 +138,7 @@ class _Path:
                 h, n, nu = self.crossed(k, face, z)
                 c = 1.0 + nu @ h[n : n + 2]
                 s = c * s - (nu @ s[n : n + 2]) * h
-                if len(self.changes) + 1 >= _CHAIN or abs(c) < _LOSS:
+                if len(self.changes) + 1 >= CHAIN or abs(c) < _LOSS:
                     z, t, s = self.renewed(z, t, d, s)
                 else:
                     self.changes.append((h / c, n, nu))

@@ -340,18 +340,19 @@ class _Block:
         return augmented_friction.solve(*given, self.good, steps)[1]
 
     def near(self, pieces):
-        """In the plane, along straight paths near the best r; how many pieces there were."""
+        """In the plane, along straight paths near the best r; how many factorisations."""
         from carom.projection import lemke
 
         W, q, mu, _m, size = self.local
-        return lemke.near(W, q, mu, size, self.best.ravel(), pieces, self.good)[1]
+        made = lemke.near(W, q, mu, size, self.best.ravel(), pieces, self.good)[1]
+        return -(-made // lemke.CHAIN)
 
     def far(self, pieces):
-        """In the plane, along straight paths from no impulses; how many pieces there were."""
+        """In the plane, along straight paths from no impulses; how many factorisations."""
         from carom.projection import lemke
 
         W, q, mu, _m, size = self.local
-        return lemke.far(W, q, mu, size, pieces, self.good)[1]
+        return -(-lemke.far(W, q, mu, size, pieces, self.good)[1] // lemke.CHAIN)
 
     def path(self, pivots):
         """Along the path of contacts that yield; how many pivots there were.
