@@ -294,6 +294,20 @@ def test_random_spheres_come_to_rest_to_the_tolerance(N, mu, seed):
 
 
 @pytest.mark.slow
+def test_discs_of_many_masses_come_to_rest_to_the_tolerance():
+    """Masses 1 : 10^6: one step was loose with the path of contacts that yield alone."""
+    rng, k = np.random.default_rng(0), np.arange(100)
+    x = 1.1 * np.stack([k % 10, k // 10], axis=1) + 0.55 + 0.02 * rng.uniform(-1, 1, (100, 2))
+    r, m = 0.5 * rng.uniform(0.9, 1.0, 100), 1e6 ** rng.uniform(0, 1, 100)
+    walls = [carom.spheres.Box((0, 0), (11.0, np.inf))]
+    about = {"mass": m, "friction": 0.5, "gravity": (0, -1.0), "walls": walls, "tolerance": 1e-4}
+    sol = carom.solve(carom.Spheres(x, r, **about), carom.Maury(), t1=5.0, dt=0.02, throw=False)
+    assert sol.ok
+    assert sol.stats.loose == 0
+    assert sol.stats.residual <= 1e-4
+
+
+@pytest.mark.slow
 def test_spheres_with_too_much_friction_do_not_stop():
     """mu = 1e3: solved to the tolerance."""
     pile = pile_of(3, seed=1, friction=1e3)
@@ -303,6 +317,36 @@ def test_spheres_with_too_much_friction_do_not_stop():
     for name in ("feasibility", "momentum", "angular momentum", "cone", "energy"):
         assert found[name].ok is True, str(found)
     assert found["slip"].ok is True
+
+
+@pytest.mark.parametrize(
+    ("d", "stages"),
+    [
+        (2, ["near", "far", "path", "multipliers"]),
+        (3, ["multipliers", "path"]),
+    ],
+)
+def test_each_way_to_solve_a_block_takes_its_turn(d, stages, monkeypatch):
+    """What those before it leave a way solves alone, to the measure of the law."""
+    from carom.worlds.spheres import sliding, wedged
+
+    def captured(part, still, bounces, planar, limit):
+        blocks.append([np.copy(x) if isinstance(x, np.ndarray) else x for x in part])
+        return tried(part, still, bounces, planar, limit)
+
+    blocks, tried = [], wedged._block
+    monkeypatch.setattr(wedged, "_block", captured)
+    monkeypatch.setattr(sliding, "_SWEEPS", 3)
+    carom.solve(pile_of(d, seed=1, friction=2.0), carom.Maury(), t1=0.2, dt=4e-3)
+    block = max(blocks, key=lambda part: len(part[1]))
+    monkeypatch.setattr(wedged._Block, "newton", lambda self, turns: 0)
+    assert np.max(wedged._lacking(block)) > 1.0
+    for stage in stages:
+        part = [np.copy(x) if isinstance(x, np.ndarray) else x for x in block]
+        assert wedged._at_once(part, d == 2, 15, 20_000)[1], stage
+        assert np.max(wedged._lacking(part)) <= 1.0
+        monkeypatch.setattr(wedged._Block, stage, lambda self, most: 0)
+    assert wedged._at_once(block, d == 2, 15, 20_000) == (0, False)
 
 
 def test_a_step_that_no_way_solves_is_counted(monkeypatch, tmp_path):

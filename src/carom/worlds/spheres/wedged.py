@@ -3,14 +3,14 @@
 Contacts are in one block if a body that can move joins them.  Blocks that lack are solved one by
 one, while the others keep their impulses: by Newton's method on proximal problems
 (projection/proximal.py), which mostly does; in space by the method of multipliers
-(projection/augmented_friction.py), where impulses have to grow far; or else along the path of
-projection/compliant.py, which must, if there is an answer.  (In the plane the path is as quick as
-the other, and surer.)  The path grows longer with the block: of a large one, the
-contacts around those that lack are solved by Newton's method, or those around the one that lacks
-most in both ways, and then all are swept, in turn: as proximal problems, for sweeps over the law
-itself run in circles, and spoil what was found; these are tried after each turn, and taken where
-they end.  Parts alone crawl once each of them is solved and only their borders lack: now and then
-Newton's method has all contacts again.
+(projection/augmented_friction.py), where impulses have to grow far; in the plane along paths of
+straight pieces (projection/lemke.py); or else along the path of projection/compliant.py.  Either
+kind of path must lead to an answer, if there is one, but for rounding and for how long it is: they
+take turns.  They grow longer with the block: of a large one, the contacts around those that lack
+are solved by Newton's method, or those around the one that lacks most in both ways, and then all
+are swept, in turn: as proximal problems, for sweeps over the law itself run in circles, and spoil
+what was found; these are tried after each turn, and taken where they end.  Parts alone crawl once
+each of them is solved and only their borders lack: now and then Newton's method has all again.
 
 There is no answer where friction holds what b drives apart: some impulses r in their cones do
 nothing, H^T r = 0, and b . r < 0.  So does a ball in a corner (mu >= 1) that Newton's law drives
@@ -34,6 +34,8 @@ _TURNS, _MANY, _CREPT = 15, 20, 4  # of Newton's method, and of sweeps
 _STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most ...
 _DOUBTED = 150  # ... and where there may be no answer, which the path is quicker to tell
 _PIVOTS, _PLANAR, _LONG = 1000, 2000, 10  # along the path; in the plane at least, and to a contact
+_PIECES, _FAR, _FARTHEST = 1500, 8, 8000  # of straight paths in the plane: near, from afar to a
+# contact, and at last
 _SHORT = 200  # of it between multipliers
 _CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
@@ -164,16 +166,18 @@ def _at_once(problem, planar, turns, limit):
 
 
 def _stages(rows, planar, answered):
-    """What comes after Newton's method, and how many steps or pivots of it.
+    """What comes after Newton's method, and how many steps, pieces or pivots of it.
 
     Either is slow where the other may be quick, and the path is shorter from where multipliers have
-    led.  Where there must be an answer they take turns.
+    led.  Where there must be an answer they take turns.  In the plane straight pieces are the
+    cheaper, and few of them near the guess.
     """
     steps = min(max(_STEPS, _EACH * rows), _LONGEST)
     if planar:
-        pivots = max(_PLANAR, _LONG * rows)
-        more = [("multipliers", _STEPS), ("path", pivots)] if answered else []
-        return [("path", pivots), *more]
+        path, far = ("path", max(_PLANAR, _LONG * rows)), ("far", _FAR * rows)
+        few = [("path", 2 * _SHORT), ("far", _FARTHEST)] if rows <= _NEAR else []
+        more = [("multipliers", _STEPS), ("path", _PLANAR)] if answered else []
+        return [("near", _PIECES), far, *few, path, *more]
     if not answered:
         return [("multipliers", _DOUBTED), ("path", _PIVOTS)]
     first = [("multipliers", _STEPS), ("path", _SHORT)]
@@ -334,6 +338,21 @@ class _Block:
         _W, q, mu, m, size = self.local
         given = self.root, q, mu, m, size, self.best.ravel()
         return augmented_friction.solve(*given, self.good, steps)[1]
+
+    def near(self, pieces):
+        """In the plane, along straight paths near the best r; how many factorisations."""
+        from carom.projection import lemke
+
+        W, q, mu, _m, size = self.local
+        made = lemke.near(W, q, mu, size, self.best.ravel(), pieces, self.good)[1]
+        return -(-made // lemke.CHAIN)
+
+    def far(self, pieces):
+        """In the plane, along straight paths from no impulses; how many factorisations."""
+        from carom.projection import lemke
+
+        W, q, mu, _m, size = self.local
+        return -(-lemke.far(W, q, mu, size, pieces, self.good)[1] // lemke.CHAIN)
 
     def path(self, pivots):
         """Along the path of contacts that yield; how many pivots there were.
