@@ -44,6 +44,7 @@ class Contacts:
     memory: Any = field(repr=False)  # the list they are of, and the guess (memory.py)
     gamma: np.ndarray | None = None  # (p,) what glue remembers, <= 0, where there is any
     sliding: Sliding | None = None  # where there is friction; m is then 4 or 7, else 1 (sliding.py)
+    touching: bool = False  # whether all of them count as closed, some a little open
     remembered: bool = False  # whether ``memory`` has the multipliers of this step
     _rate: Any = None
 
@@ -83,8 +84,15 @@ class Contacts:
         return b
 
     def bounced(self, before: np.ndarray, dt: float) -> np.ndarray:
-        """b (p, m) of the impact law."""
-        return self.struck(before)
+        """b (p, m) of the impact law; what touches without a bounce may close by what it is open.
+
+        Else what a projection leaves open adds up, step by step, until a contact falls shut.
+        """
+        b = self.struck(before)
+        if self.touching:
+            rests = self.restitution(before) * before[:, 0] >= 0.0
+            b[rests, 0] += np.maximum(self.gap[rests], 0.0) / dt
+        return b
 
     def struck(self, before: np.ndarray) -> np.ndarray:
         """The same: there are no joints."""
