@@ -58,7 +58,7 @@ def swept(build, parameters):
         (lambda: run(q0=[1 + 0j]), "list of numbers"),
         (lambda: run(q0=[[1.0], [1.0, 2.0]]), "list of numbers"),
         (lambda: run(ball(gap=lambda t, q: q > 0)), "how far the contact is open"),
-        (lambda: run(ball(restitution=[0.8, 0.5])), "there is 1 gap\n"),
+        (lambda: run(ball(restitution=[0.8, 0.5])), "there is 1 gap: give one number"),
         (lambda: carom.certify(None), "certify is given NoneType"),
         (lambda: carom.certify(ball()), "certify is given System"),
         (
