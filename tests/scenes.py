@@ -21,6 +21,7 @@ from carom.worlds.spheres.checks import check_overlap
 
 TOLERANCE = 1e-12  # of the runs: 300 times it is what a velocity may be off by
 PRESSED = 1e-15  # ... before the start of a pressed pile: its gaps are closed, not nearly
+HELD = 1e-10  # ... under Moreau: where a gap counts as closed must not be rounding, also far away
 ALIKE = 1e-7  # in the first steps: the tolerance, grown by the impacts of a few of them
 FIRST = 12  # steps
 FIELDS = {  # of walls: how an argument is carried along
@@ -106,7 +107,8 @@ class Scene:
         if self.grow:
             radius = given["radius"]
             given["radius"] = lambda t: radius * (1.0 + self.grow * t)
-        pile = carom.Spheres(**given, tolerance=self.tolerance or TOLERANCE)
+        usual = HELD if isinstance(self.scheme, carom.Moreau) else TOLERANCE
+        pile = carom.Spheres(**given, tolerance=self.tolerance or usual)
         record = carom.Record(**(record or {"every": 1}))
         T = self.steps * self.dt
         return carom.solve(pile, self.scheme, t1=T, dt=self.dt, record=record, throw=False)

@@ -15,7 +15,7 @@ from carom.worlds.spheres import sliding, stalled
 from carom.worlds.spheres.contacts import Contacts, beyond_rounding
 from carom.worlds.spheres.glued import Doubled
 from carom.worlds.spheres.implicit import held_back, stiffness
-from carom.worlds.spheres.materials import BySpeed, Materials, most
+from carom.worlds.spheres.materials import Materials, most
 from carom.worlds.spheres.memory import Memory, glue_for
 from carom.worlds.spheres.metric import Metric, fastest, largest, lengths
 from carom.worlds.spheres.moved import Moved
@@ -90,15 +90,13 @@ class World(Moved):
         """The gaps that are closed at (t, q): to rounding, or to the tolerance if they pushed.
 
         What rests rests to the tolerance to which it is held: a contact that opens by so little
-        would else fall shut, in a step of its own, and a pile never come to rest.  Where nothing
-        bounces it need not have pushed, for it may close (``bounced``).  With friction that it
-        pushed is all that is remembered: of a guess, what it is off by would be off in each step.
+        would else fall shut, in a step of its own, and a pile never come to rest.  With friction
+        that it pushed is all that is remembered: of a guess, what it is off by would be off in each
+        step.
         """
         reach = np.full(self.N, 0.0 if memory is None else self._length())
         found = self._contacts(t, q, reach, memory)
         holds = self._normal(found) > 0.0
-        if not isinstance(found.e, BySpeed):
-            holds |= found.e == 0.0
         if found.gamma is not None:
             holds |= found.gamma < 0.0
         held = np.where(holds, self._length(), 0.0)
