@@ -87,5 +87,5 @@ def test_where_there_is_no_answer_it_ends():
     problem = fclib.Problem(W=H @ H.T, q=np.array([-1.0, 0.0, -1.0, 0.0]), mu=2.0, dim=2)
     path = path_of(problem)
     made = [path.far(number, 2000) for number in range(4)]
-    assert path.found is None or problem.residual(path.found) <= 1e-8
+    assert path.found is None
     assert max(made) < 100
