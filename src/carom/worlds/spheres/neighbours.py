@@ -8,6 +8,7 @@ import numpy as np
 
 from carom import kernels
 from carom.errors import ShapeError
+from carom.worlds.spheres.metric import lengths
 
 _MADE_FROM = ("x", "radius", "margin")
 _SLABS = 64  # at most; pieces of space that are swept side by side
@@ -136,7 +137,7 @@ class PairList:
 
     def went(self, x) -> np.ndarray:
         """(B,) how far bodies have gone since the list was made [m]."""
-        return np.sqrt(np.sum((x - self.x) ** 2, axis=1))
+        return lengths(x - self.x)
 
 
 def margins(
@@ -202,8 +203,11 @@ def _axis(x, cell):
 
     Then a slab is one piece of memory, and threads do not write into each other's cache lines.
     """
-    extent = np.where(cell.period > 0.0, cell.period, np.ptp(x, axis=0))
-    hop = np.mean(np.abs(cell.nearest_image(np.diff(x, axis=0))), axis=0) if len(x) > 1 else extent
+    along = np.ascontiguousarray(x.T)  # (3, N): NumPy reduces rows ten times as fast as columns
+    extent = np.where(cell.period > 0.0, cell.period, np.ptp(along, axis=1))
+    d = np.diff(along, axis=1)
+    d -= cell.period[:, None] * np.rint(d * cell.inverse[:, None])
+    hop = np.mean(np.abs(d), axis=1) if len(x) > 1 else extent
     return int(np.argmin(np.where(extent >= 0.5 * np.max(extent), hop, np.inf)))
 
 
