@@ -19,6 +19,7 @@ import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,9 @@ __all__ = ["Problem", "Result", "load", "of_step"]
 
 _TURNS = 60  # of Newton's method, which takes over where sweeps end
 _STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most
+_EARLY, _MANY = 3000, 100  # sweeps and contacts: beyond both, a sweep is dearer than multipliers
 _FULL = 300  # rows of W, up to which its root is found from all of its entries
-_PIVOTS = 3000  # of the path of contacts that yield, where Newton's method ends
+_PIVOTS, _LONG = 3000, 300  # of the path of contacts that yield, of so many; fewer of more
 _HEAVY = 0.4  # damping of the sweeps that are tried last
 _ROUNDING = 1e-14  # of the largest eigenvalue of W: no motion
 _ASYMMETRY = 0.01  # of W, relative: beyond it a warning is given
@@ -147,57 +149,81 @@ class Problem:
         if self._size == 0.0:  # at rest without impulses
             return self._result(np.zeros(size), self.q.copy(), 0.0, 0, tolerance)
         goal = tolerance * self._size
-        done, residual = self._swept(work, goal, not convex, self._data, limit)
-        r = first = work[:size]
+        early = n > _MANY and limit > _EARLY
+        sweeps = _EARLY if early else limit
+        done, residual = self._swept(work, goal, not convex, self._data, sweeps)
+        r, u = work[:size], work[size : 2 * size]
         if not residual <= goal:
-            other, more, found = self._newton(r, goal, not convex)
-            r, residual, done = *_better(r, residual, other, found), done + more
-        for method in (self._multipliers, self._path):
-            if not residual <= goal:
-                other, more, found = method(r, goal, convex)
-                r, residual, done = *_better(r, residual, other, found), done + more
-        if not residual <= goal:
-            data = proximal.packed(self.W, self.q, self.mu, self.dim, _HEAVY)[1]
-            again = np.zeros_like(work)
-            more, found = self._swept(again, goal, not convex, data, 5 * limit)
-            r, residual, done = *_better(r, residual, again[:size], found), done + more
-        if not residual <= goal:
-            other, more, found = self._path(np.zeros(size), goal, convex)
-            r, residual, done = *_better(r, residual, other, found), done + more
-        if r is not first:
-            work[size : 2 * size] = self.W @ r + self.q
-        return self._result(r, work[size : 2 * size], residual / self._size, done, tolerance)
+            r, residual, more = self._harder(r, residual, goal, convex, limit, early)
+            u, done = self.W @ r + self.q, done + more
+        return self._result(r, u, residual / self._size, done, tolerance)
 
     def _swept(self, work, goal, coulomb, data, limit):
         """Sweeps done and the residual, from the r in ``work``."""
         return friction.sweeps(self.dim, coulomb, self._index, data, goal, limit, limit, work)[:2]
 
+    def _harder(self, r, residual, goal, convex, limit, early):
+        """Where sweeps did not do it, one method after the other: r, its residual, iterations."""
+        none, coulomb, done = np.zeros_like(r), not convex, 0
+        if not residual <= self._size:  # they went astray
+            r, residual = none, self.residual(none, convex=convex) * self._size
+        n, left = len(self.mu), limit - _EARLY
+        heavy = partial(proximal.packed, self.W, self.q, self.mu, self.dim, _HEAVY)
+
+        def newton(r):
+            return self._newton(r, goal, coulomb)
+
+        def multipliers(r, steps=_EACH * n):
+            return self._multipliers(r, goal, convex, steps)
+
+        def path(r):
+            return self._path(r, goal, convex)
+
+        stages = [newton, multipliers, path]
+        if early:
+            stages = [newton, path, multipliers] if n <= _LONG else stages
+            stages.insert(0, lambda r: self._more(r, goal, coulomb, self._data, left))
+            stages.insert(0, lambda r: multipliers(r, _STEPS))
+        stages.append(lambda r: self._more(none, goal, coulomb, heavy()[1], 5 * limit))
+        stages.append(lambda r: path(none))
+        for stage in stages:
+            other, more, found = stage(r)
+            done += more
+            if found < residual:
+                r, residual = other, found
+            if residual <= goal:
+                break
+        return r, residual, done
+
+    def _more(self, r, goal, coulomb, data, limit):
+        """Sweeps from r."""
+        work = np.zeros(4 * len(r) + len(self.mu))
+        work[: len(r)] = r
+        done, found = self._swept(work, goal, coulomb, data, limit)
+        return work[: len(r)], done, found
+
     def _newton(self, r, goal, coulomb):
-        """Where sweeps crawl: from what they found, or from nothing where that is worse."""
+        """Where sweeps crawl, from what they found."""
         sizes = proximal.sizes(self.W, self.dim)[1]
-        s = 1.0 if coulomb else 0.0
-        if not np.linalg.norm(_natural(self, r, self.W @ r + self.q, s)) <= self._size:
-            r = np.zeros_like(r)
         data = self.W, self.q, self.mu, self.dim, sizes, self._index, self._data
         r, turns, _ = proximal.solve(*data, r, 0.9 * goal, coulomb, _TURNS)
-        return r, turns, float(np.linalg.norm(_natural(self, r, self.W @ r + self.q, s)))
+        return r, turns, self.residual(r, convex=not coulomb) * self._size
 
-    def _multipliers(self, r, goal, convex):
-        """Where impulses must grow far; in the plane Coulomb's law is left to the path."""
-        root = _root(self) if convex or self.dim > 2 else None
-        if root is None:
-            return r, 0, np.inf
+    def _multipliers(self, r, goal, convex, steps):
+        """Where impulses must grow far."""
         best, least = r, np.inf
 
         def good(r):
             nonlocal best, least
-            best, least = _better(best, least, r, self.residual(r, convex=convex) * self._size)
+            found = self.residual(r, convex=convex) * self._size
+            if found < least:
+                best, least = r, found
             return least <= goal
 
         sizes = proximal.sizes(self.W, self.dim)[1]
-        steps = min(max(_STEPS, _EACH * len(self.mu)), _LONGEST)
-        data = root, self.q, self.mu, self.dim, sizes, r
-        made = augmented_friction.solve(*data, good, steps, not convex)[1]
+        steps = min(max(_STEPS, steps), _LONGEST)
+        data = _root(self), self.q, self.mu, self.dim, sizes, r
+        made = augmented_friction.solve(*data, good, steps, not convex, self.W)[1]
         return best, made, least
 
     def _path(self, r, goal, convex):
@@ -209,7 +235,8 @@ class Problem:
             return self.residual(r) * self._size <= goal
 
         data = self.W, self.q, self.mu, self.dim, proximal.sizes(self.W, self.dim)[1]
-        r, pivots, _ = compliant.solve(*data, r, _PIVOTS, good)
+        most = _PIVOTS * _LONG // max(_LONG, len(self.mu))
+        r, pivots, _ = compliant.solve(*data, r, most, good)
         return r, pivots, self.residual(r) * self._size
 
     def residual(self, r, *, convex=False) -> float:
@@ -247,11 +274,6 @@ class Problem:
         if self.motion is not None:
             v = _inverse(self.motion["M"])(self.motion["H"] @ r + self.motion["f"])
         return Result(r, u, residual, iterations, status, v)
-
-
-def _better(r, residual, other, found):
-    """The answer with the smaller residual, and that."""
-    return (other, found) if found < residual or np.isnan(residual) else (r, residual)
 
 
 def _root(problem) -> Any:

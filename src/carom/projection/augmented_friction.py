@@ -22,6 +22,9 @@ c stays and eps rises: for a large eps (1) has one answer, near c.
 
 For a small eps u / eps is mostly rounding, and F cannot get small.  A few steps of proximal.py, (3)
 there, on the same problem written in y, which has no such quotient, then find l.
+
+Where W is all that is known, x = y takes the place of G^T y and A = G G^T that of G: all of this
+reads the same, with as many unknowns as contacts have.
 """
 
 from typing import Any
@@ -51,12 +54,13 @@ _PIVOTS: Any = {
 }
 
 
-def solve(root, q, mu, dim, size, r, good, turns, coulomb=True):
+def solve(root, q, mu, dim, size, r, good, turns, coulomb=True, W=None):
     """r from a guess until ``good(r)``, and Newton steps, of which there are about ``turns``.
 
-    ``root`` (dim n, d) is H M^(-1/2) with W = root root^T; ``size`` is that of proximal.sizes.
+    ``root`` (dim n, d) is H M^(-1/2) with W = root root^T; where it is None, W will do.  ``size``
+    is that of proximal.sizes.
     """
-    contacts = _Contacts(root, q, mu, dim, size, coulomb)
+    contacts = _Contacts(root, W, q, mu, dim, size, coulomb)
     y = r * contacts.weight / contacts.unit
     x, left, eps, made = contacts.GT @ y, contacts.residual(y), _EPS, 0
     while made < turns:
@@ -74,11 +78,12 @@ def solve(root, q, mu, dim, size, r, good, turns, coulomb=True):
 class _Contacts:
     """G, w and the law."""
 
-    def __init__(self, root, q, mu, dim, size, coulomb):
+    def __init__(self, root, W, q, mu, dim, size, coulomb):
         self.mu, self.m = mu, dim
         self.weight = np.repeat(np.sqrt(size), dim)
-        self.G: Any = sparse.csr_matrix(sparse.diags(1.0 / self.weight) @ root)
-        self.GT = self.G.T.tocsr()
+        scale, self.rooted = sparse.diags(1.0 / self.weight), root is not None
+        self.G: Any = sparse.csr_matrix(scale @ root if self.rooted else scale @ W @ scale)
+        self.GT = self.G.T.tocsr() if self.rooted else sparse.eye(len(q), format="csr")
         dense = self.G.shape[1] <= _DENSE or self.G.nnz > _FILLED * np.prod(self.G.shape)
         self.full = self.G.toarray() if dense else None
         w = q / self.weight
@@ -126,10 +131,15 @@ class _Contacts:
             if np.linalg.norm(F) <= goal:
                 return self.GT @ y, y, turn + more, True
             try:
-                y = y + proximal._step_of_bodies(self.G, F, B, eps)
+                y = y + self.step(y, u, F, B, eps)
             except (np.linalg.LinAlgError, RuntimeError):
                 break
         return self.GT @ y, y, turn + _POLISHED, False
+
+    def step(self, y, u, F, B, eps):
+        if self.rooted:
+            return proximal._step_of_bodies(self.G, F, B, eps)
+        return proximal._step(self.law, self.G, y, u, eps)
 
     def lack(self, c, eps, x):
         """F of (1), l, P' (n, m, m) and z."""
@@ -145,16 +155,28 @@ class _Contacts:
                 n, m = B.shape[:2]
                 through = (B @ self.full.reshape(n, m, -1)).reshape(n * m, -1) / eps
                 return np.linalg.solve(np.eye(len(F)) + self.full.T @ through, -F)
+            if not self.rooted:
+                return self.of_closed(F, B, eps)
             through = proximal._diagonal(B / eps) @ self.G
             matrix = sparse.eye(len(F), format="csc") + (self.GT @ through).tocsc()
             return linalg.splu(matrix, **_PIVOTS).solve(-F)
         except (np.linalg.LinAlgError, RuntimeError):
             return np.full_like(F, np.nan)
 
+    def of_closed(self, F, B, eps):
+        """The same where G = A: of what is open it is -F, and known to the others."""
+        closed = np.repeat(np.any(B != 0.0, axis=(1, 2)), self.m)
+        step = np.where(closed, 0.0, -F)
+        B = proximal._diagonal(B[closed[:: self.m]] / eps)
+        rows = self.G[closed]
+        matrix = sparse.eye(rows.shape[0], format="csc") + (B @ rows[:, closed]).tocsc()
+        step[closed] = linalg.splu(matrix, **_PIVOTS).solve(-F[closed] - B @ (rows @ step))
+        return step
+
     def part(self, x, z, eps, step):
         """Of a Newton step, to where the slope of (3) along it is 0."""
         moved = self.G @ step
-        kick, heavy = x @ step, step @ step
+        kick, heavy = (x @ step, step @ step) if self.rooted else (x @ moved, step @ moved)
         z, dz = z.reshape(-1, self.m), (moved / eps).reshape(-1, self.m)
 
         def along(part):
