@@ -267,13 +267,14 @@ def _clause(row, measured) -> Clause:
 
 
 def _judged(row, value, allowed, t, note="") -> Clause:
-    """The worst of a violation and its bound, (n,) or (n, p)."""
+    """The worst of a violation and its bound, (n,) or (n, p); the largest where nothing bounds."""
     if not np.size(value):
         return Clause(row.name, row.formula, row.bound, 0.0, 0.0, float("nan"), True, note)
     value, allowed = np.reshape(value, (len(t), -1)), np.reshape(allowed, (len(t), -1))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(value == 0.0, 0.0, value / allowed)
-    k, i = np.unravel_index(np.argmax(ratio), ratio.shape)
+    worst = value if np.all(np.isposinf(allowed)) else ratio
+    k, i = np.unravel_index(np.argmax(worst), ratio.shape)
     return Clause(
         row.name,
         row.formula,

@@ -40,8 +40,9 @@ class Free(eqx.Module):
     b: Array  # (n, m) at y0
     y0: Array  # (d,)
     contacts: Array  # (n, m, d) N, joints not taken out
-    joints: Array  # (k, d) 0 for those that repeat others
-    offset: Array  # (k,) c
+    joints: Array  # (k, d) of length 1, or 0 for those that repeat others
+    offset: Array  # (k,) c, in the same units
+    length: Array  # (k,) of the rows as they are given
     every: tuple[Array, Array] | None = None  # (k, d) of all joints, and which of them act
 
     def joint_impulse(self, y: Array, r: Array) -> Array:
@@ -49,7 +50,7 @@ class Free(eqx.Module):
         if not self.joints.shape[0]:
             return self.offset
         left = y - jnp.einsum("iak,ia->k", self.contacts, r)
-        inverse = jnp.linalg.pinv(self.joints.T, rtol=_DEPENDENT)
+        inverse = jnp.linalg.pinv(self.joints.T, rtol=_DEPENDENT) / self.length[:, None]
         s = inverse @ left
         if self.every is None:
             return s
@@ -131,16 +132,20 @@ def free_of_joints(
     N = metric.whiten(rows.reshape(p * m, d)).reshape(p, m, -1)
     w = b + product(rows, target)
     J, c = N[n:, 0], w[n:, 0]
+    length = jnp.sqrt(jnp.sum(J * J, axis=1))
     if not joints:
-        return Free(N, w, jnp.zeros(N.shape[2]), N, J, c)
+        return Free(N, w, jnp.zeros(N.shape[2]), N, J, c, length)
     every = None
     if kept is not None and joints > 1:
         every = J, kept
         J, c = jnp.where(kept[:, None], J, 0.0), jnp.where(kept, c, 0.0)
+    # in units of its own each: a joint may be written in kilometres, or hold what is heavy
+    length = jnp.where(length > 0.0, length, 1.0)
+    J, c = J / length[:, None], c / length
     _, size, basis = jnp.linalg.svd(J, full_matrices=False)
     basis = jnp.where((size > _DEPENDENT * size[0])[:, None], basis, 0.0)
     y0 = -jnp.linalg.pinv(J, rtol=_DEPENDENT) @ c
     left = N[:n] - jnp.einsum("iak,jk,jl->ial", N[:n], basis, basis)
     whole = jnp.linalg.norm(N[:n], axis=2, keepdims=True)
     held = jnp.linalg.norm(left, axis=2, keepdims=True) <= _DEPENDENT * whole
-    return Free(jnp.where(held, 0.0, left), w[:n] + N[:n] @ y0, y0, N[:n], J, c, every)
+    return Free(jnp.where(held, 0.0, left), w[:n] + N[:n] @ y0, y0, N[:n], J, c, length, every)

@@ -16,7 +16,8 @@ reactions leave J v + d_t c = 0.  Its contacts pull on the joints by
 
 Joints that repeat others do so only where they all hold, which the stages of a step do to its error
 alone: which are independent is found at its start, and A has the rows of those.  Of the forces
-s_I that they ask for, with J = C J_I, the smallest that do it are s = C (C^T C)^-1 s_I.
+s_I that they ask for, with J = C J_I, the smallest that do it are s = C (C^T C)^-1 s_I.  Each joint
+is taken in a unit of its own, in which its row has length 1: A is as regular as the mechanism.
 
 What a step leaves of c and of its rate is taken out at its end, in the metric M.
 """
@@ -38,8 +39,10 @@ def held(world: Any, t: Array, q: Array) -> Any:
     """The world with its joints held, for a step from (t, q); itself where there are none."""
     if getattr(world, "joint", None) is None:
         return world
-    J = jax.jacfwd(world.joints, argnums=1)(t, q)
-    return Held(world, independent(world.metric(q), J, jnp.ones(J.shape[0], bool)))
+    J, metric = jax.jacfwd(world.joints, argnums=1)(t, q), world.metric(q)
+    kept = independent(metric, J, jnp.ones(J.shape[0], bool))
+    size = jax.lax.stop_gradient(jnp.sqrt(jnp.sum(metric.whiten(J) ** 2, axis=1)))
+    return Held(world, kept, 1.0 / jnp.where(kept, size, 1.0))
 
 
 def is_held(world: Any) -> bool:
@@ -59,10 +62,11 @@ class Held(eqx.Module):
 
     world: Any
     kept: Array  # (k,) bool: joints that do not repeat those before them
+    unit: Array  # (k,) in which each c is taken: one may be written in kilometres
 
     def joints(self, t, q):
-        """(k,) c."""
-        return self.world.joints(t, q)
+        """(k,) c, each in its unit."""
+        return self.unit * self.world.joints(t, q)
 
     def gaps(self, t, q):
         """(p,)"""
@@ -89,7 +93,8 @@ class Held(eqx.Module):
         """The gaps with (2)."""
         n = self.world.normals(t, q)
         p = n.gap.shape[0] - n.joints
-        rate, rows = self._freed(q, n.rate[:p], n.rows[:p], n.rate[p:], n.rows[p:])
+        moved, J = self.unit * n.rate[p:], self.unit[:, None] * n.rows[p:]
+        rate, rows = self._freed(q, n.rate[:p], n.rows[:p], moved, J)
         return type(n)(n.gap[:p], rate, rows, n.known[:p])
 
     @property
@@ -132,7 +137,7 @@ class Held(eqx.Module):
         s = self._force(t, q, v, self.world.forces(t, q, v))
         if lam.shape[0]:
             s = s - product(self._pull(q, G, J).T, lam)
-        return self._shared(q, J, s) if s.shape[0] > 1 else s
+        return self._shared(q, J, s) if s.shape[0] > 1 else self.unit * s
 
     def settled(self, t, q, v):
         """(q, v) with the drift taken out."""
@@ -172,14 +177,16 @@ class Held(eqx.Module):
         return equal(metric, J, value, self.kept, _solve(J.shape[0]))
 
     def _shared(self, q, J, s):
-        """The smallest forces that do what s does, all of it on joints that are kept."""
-        N, kept = self.metric(q).whiten(J), self.kept
+        """The smallest forces that do what s does, all of it on joints that are kept; without
+        the units."""
+        N, kept, unit = self.metric(q).whiten(J), self.kept, self.unit
         A = N @ N.T
         eye, solve = jnp.eye(s.shape[0]), _solve(s.shape[0])
         both = kept[:, None] & kept[None, :]
         C = jax.vmap(lambda x: solve(jnp.where(both, A, eye), jnp.where(kept, x, 0.0)))(A)
+        C = jnp.where(kept[:, None], eye, C * unit / unit[:, None])
         inner = jnp.where(both, C.T @ C, eye)
-        return C @ solve(inner, jnp.where(kept, s, 0.0))
+        return C @ solve(inner, jnp.where(kept, unit * s, 0.0))
 
 
 def _solve(k):
