@@ -43,6 +43,27 @@ def test_what_is_allowed_falls_with_the_step(dt):
     assert carom.certify(opened)["complementarity"].ok is False
 
 
+@pytest.mark.parametrize("mu", [0.0, 0.3])
+@pytest.mark.parametrize("dt", [1e-5, 1e-7])
+def test_rest_at_small_steps_under_moreau(dt, mu):
+    """A gap that rounding leaves open is closed at gap / dt: that is no impact, and is accepted."""
+    open_by_rounding = 0
+    for seed in range(10):
+        up = np.random.default_rng(seed).normal(size=2)
+        up /= np.linalg.norm(up)
+        ball = carom.Spheres(
+            [0.5 * up], 0.5, walls=[carom.Plane([0.0, 0.0], up)], gravity=-9.81 * up, friction=mu
+        )
+        sol = carom.solve(ball, carom.Moreau(), t1=5 * dt, dt=dt, record=EVERY)
+        found = carom.certify(sol)
+        assert found.ok, str(found)
+        open_by_rounding += np.any(sol.v[1:, 0] @ up < -1e-13)
+        slower = copy.deepcopy(sol)
+        slower.v[3] -= (1e-2 * 9.81 * dt + 1e-14 / dt) * up
+        assert carom.certify(slower)["impact law"].ok is False
+    assert open_by_rounding
+
+
 @pytest.mark.parametrize("dt", [2e-3, 1e-3])
 def test_a_run_that_goes_on_is_judged_like_the_whole(dt):
     """Records at whole steps are that, wherever steps are counted from."""

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import carom
-from carom.spheres import Plane
+from by_trait import WITH_FRICTION
+from carom.spheres import Obstacles, Panel, Plane
 
 
 def in_a_frame(d, seed, boost, mu):
@@ -56,3 +57,40 @@ def test_walls_that_wedge_are_told(d):
     assert still[3] == moving[3] == carom.Status.unconverged
     assert max(still[4], moving[4]) <= 1e-4  # of order dt^2: the floor's speed at the end of a step
     np.testing.assert_allclose(moving[0], still[0], rtol=0, atol=1e-6)
+
+
+def turned(axis, angle):
+    """Rodrigues's matrix."""
+    K = np.cross(np.eye(3), axis)
+    return np.eye(3) + np.sin(angle) * K + (1.0 - np.cos(angle)) * K @ K
+
+
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
+def test_a_panel_that_tumbles(scheme):
+    """About an axis that is neither of its own: its edges stay orthogonal to the end of the run."""
+    axis, rate = np.array([1.0, 2.0, 2.0]) / 3.0, 2.0
+    edges = np.eye(3)[:2]
+
+    def corner(t):
+        return -0.5 * turned(axis, rate * t) @ edges.sum(axis=0)
+
+    panel = Panel(corner, *(lambda t, e=e: turned(axis, rate * t) @ e for e in edges))
+    pile = carom.Spheres([[-0.2, 0.1, 0.1]], 0.1, walls=[panel], friction=0.2)
+    sol = carom.solve(pile, scheme, t1=0.1, dt=2e-3, record=carom.Record(every=1))
+    speed = rate * np.cross(axis, [-0.2, 0.1, 0.0])[2]
+    np.testing.assert_allclose(sol.v[0, 0, 2], speed, rtol=1e-2)  # a difference within the run
+    assert carom.certify(sol).ok is not False
+
+
+@pytest.mark.parametrize("t0", [0.0, 1e7])
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
+def test_walls_move_as_fast_at_any_time(scheme, t0):
+    """Rounding of t is no velocity of walls: 2/7 of a floor's that carries a ball along."""
+    dt = 1e-4
+    floor = Plane(lambda t: (0.7 * (t - t0), 0.0, 0.0), (0.0, 0.0, 1.0))
+    bump = Obstacles(lambda t: [(0.7 * (t - t0), 5.0, -1.0)], 1.0)
+    about = {"gravity": (0.0, 0.0, -9.81), "friction": 1e3}
+    for wall, x in ((floor, [0.0, 0.0, 0.5]), (bump, [0.0, 5.0, 0.5])):
+        pile = carom.Spheres([x], 0.5, walls=[wall], **about)
+        sol = carom.solve(pile, scheme, t0=t0, t1=t0 + 5 * dt, dt=dt)
+        np.testing.assert_allclose(sol.v[-1, 0, 0], 0.2, rtol=2e-5)  # the bump bends

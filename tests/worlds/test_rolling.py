@@ -472,6 +472,15 @@ def test_planted_faults_are_found():
     )
 
 
+def test_one_ball_in_a_box_is_certified():
+    """More walls than bodies: the arm of a wall is 0, however many there are."""
+    box = carom.spheres.Box((-1, -1, 0), (1, 1, 2))
+    pile = on_a_slope(3, v0=1.0, rolling=0.1, walls=[box]).replaced(position=[[0.49, 0.5, R]])
+    sol = carom.solve(pile, carom.Maury(), t1=0.05, dt=1e-2, record=EVERY)
+    assert {-2, -5} <= {int(j) for c in sol.contacts for j in c.pairs[:, 1]}
+    assert carom.certify(sol)["couple"].ok
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3])
 def test_recorded_and_resumed(tmp_path, monkeypatch, d):

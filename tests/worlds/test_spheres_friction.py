@@ -102,6 +102,28 @@ def test_an_oblique_impact(scheme, mu, d):
     )
 
 
+@pytest.mark.parametrize("d", [2, 3])
+def test_a_touch_at_the_end_of_a_step(d):
+    """A push that rounding makes of a gap is no bounce, and leaves no friction in v and w."""
+    dt, made = 1e-2, 0
+    for seed in range(40):
+        rng = np.random.default_rng([d, seed])
+        n, point, belt = rng.normal(size=(3, d)) * [[1.0], [1e3], [1e3]]
+        n /= np.linalg.norm(n)
+        speed = rng.uniform(1.0, 2.0)
+        x = point + n * (R * (1 + 0.5e-6) + dt * speed)  # half a tolerance off at the end
+        floor = carom.Plane(point, n, velocity=belt)
+        options = {"walls": [floor], "friction": 100.0, "restitution": 1.0}
+        pile = carom.Spheres([x], R, [-speed * n], **options)
+        sol = carom.solve(pile, carom.Maury(), t1=dt, dt=dt, record=EVERY)
+        if np.any(sol.impulse):  # more than rounding: it bounced
+            continue
+        np.testing.assert_allclose(sol.v[1], sol.v[0], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(sol.spin, 0.0, atol=1e-13)
+        made += 1
+    assert made > 10
+
+
 @pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize("mu", [0.05, 1.0])
 def test_two_equal_balls(scheme, mu):

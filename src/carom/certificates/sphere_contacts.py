@@ -13,10 +13,24 @@ _ELSEWHERE = 1e-6  # of the largest change of a velocity in the step
 def measured(m, k, table):
     """Gap, relative speed, distance, and whether it pushes, for the contacts of a record."""
     x, t, N = m.sol.x[k], m.sol.t[k], len(m.pile)
-    wide = np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
-    bodies, r = m.world.bodies(t, wide), m.world.radii(t)
-    v = np.zeros((len(bodies), x.shape[1]))
+    gap, apart = gaps(m, t, x, table)
+    i, j = table.pairs.T
+    wall, count = j < 0, N + len(m.pile.walls.obstacles_at(t)[0])
+    other = np.where(wall, 0, j)
+    v = np.zeros((count, x.shape[1]))
     v[:N] = m.sol.v[k]
+    inverse = np.zeros(count)
+    inverse[:N] = 1.0 / m.pile.mass
+    relative = np.linalg.norm(v[i] - np.where(wall[:, None], 0.0, v[other]), axis=1)
+    diagonal = inverse[i] + np.where(wall, 0.0, inverse[other])
+    pushes = table.impulse * diagonal > MARGIN * tolerated(m, k, table)
+    return gap, relative, apart, pushes
+
+
+def gaps(m, t, x, table):
+    """(c,) the gaps of contacts where spheres are at x (N, d), and distances, of walls radii."""
+    wide = padded(x)
+    bodies, r = m.world.bodies(t, wide), m.world.radii(t)
     i, j = table.pairs.T
     wall = j < 0
     other = np.where(wall, 0, j)
@@ -24,12 +38,7 @@ def measured(m, k, table):
     gap = apart - r[i] - r[other]
     if np.any(wall):
         gap[wall] = _wall_gaps(m, t, wide, i[wall], j[wall])
-    inverse = np.zeros(len(bodies))
-    inverse[:N] = 1.0 / m.pile.mass
-    relative = np.linalg.norm(v[i] - np.where(wall[:, None], 0.0, v[other]), axis=1)
-    diagonal = inverse[i] + np.where(wall, 0.0, inverse[other])
-    pushes = table.impulse * diagonal > MARGIN * tolerated(m, k, table)
-    return gap, relative, np.where(wall, r[i], apart), pushes
+    return gap, np.where(wall, r[i], apart)
 
 
 def tolerated(m, k, table):

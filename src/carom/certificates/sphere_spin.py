@@ -117,7 +117,7 @@ def _resisted(m, k, table):
     n, C = padded(table.normal), couple(table)
     i, j = table.pairs.T
     radii = np.append(m.world.radii(m.last_whole[k]), 0.0)
-    arm = np.stack([radii[i], np.where(j < 0, 0.0, radii[j])], axis=1)
+    arm = np.stack([radii[i], radii[np.where(j < 0, -1, j)]], axis=1)  # the last is that of walls
     *lengths, R = m.world.materials.resistance(i, j, j, arm).T
     twist = np.einsum("ij,ij->i", C, n)
     return C - twist[:, None] * n, twist, R, np.array(lengths) * table.impulse

@@ -50,7 +50,7 @@ from carom import kernels
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.certify import _judged
 from carom.certificates.clauses import Row
-from carom.certificates.sphere_contacts import MARGIN, ROUNDING, VELOCITY, measured, tolerated
+from carom.certificates.sphere_contacts import MARGIN, ROUNDING, VELOCITY, gaps, measured, tolerated
 from carom.certificates.sphere_spin import OF_ROLLING, OF_SPIN, turned_by
 from carom.schemes.moreau import Moreau
 from carom.shown import counted
@@ -60,6 +60,7 @@ from carom.worlds.spheres.solution import SpheresSolution
 from carom.worlds.spheres.world import World
 
 _ACCEPTED = 0.15  # of a radius, and of the energy of the motion
+_UNITS = 16.0 * np.finfo(float).eps  # of x and radii: a gap so small is closed
 
 
 def certify_spheres(sol: SpheresSolution) -> Certificate:
@@ -248,17 +249,22 @@ def _complementarity(m):
 def _impact_law(m):
     """w+ = -e w- where a contact pushes, between two records of Moreau.
 
+    What touches without a bounce closes what it is open by, w+ = -gap / h (Contacts.bounced), where
+    x + h v- is; some units of rounding of x are a velocity too.
     What friction wedges does not bounce (worlds/spheres/wedged.py): there w+ = 0 will do.
     """
     value, allowed = np.zeros(len(m.sol)), np.full(len(m.sol), 1e-300)
     for k, table in enumerate(m.sol.contacts):
         if k and len(table):
             e, after, before = _struck(m, k, table)
-            off = np.abs(after + e * before)
+            x = m.sol.x[k - 1] + m.h * m.sol.v[k - 1]
+            rests, gap = e * before >= 0.0, gaps(m, m.sol.t[k], x, table)[0]
+            off = np.abs(after + e * before + rests * np.maximum(gap, 0.0) / m.h)
             if m.pile.rubs and m.pile.bounces:
                 off = np.minimum(off, np.abs(after))
-            speed = np.max(m.speed[k - 1 : k + 1])
+            speed, far = np.max(m.speed[k - 1 : k + 1]), np.max(np.abs(x)) + np.max(m.sol.radius)
             bound = MARGIN * tolerated(m, k, table) + 100.0 * ROUNDING * speed
+            bound += rests * _UNITS * far / m.h
             ratio = np.where(measured(m, k, table)[-1], off / (bound + 1e-300), 0.0)
             worst = int(np.argmax(ratio))
             if ratio[worst] > 0.0:

@@ -435,7 +435,8 @@ def accelerated_gauss_seidel(
                 before[:] = 0.0
                 copy(free, u)
                 copy(free, u_before)
-                theta, beta, brake, last, cold = 1.0, 0.0, _BRAKE, np.inf, True
+                theta, beta, brake, cold = 1.0, 0.0, _BRAKE, True
+                least = last = np.inf
             else:
                 plain = plain != (worst > _STALL * last)  # where one way stalls, the other
                 brake *= 0.5

@@ -31,7 +31,13 @@ of the two it is, is known when this is compiled: without resistance nothing is 
 
 The law is no projection, and sweeps need not end.  Momentum that grows keeps sweeps
 in circles, which the restart sum of projection.py does not see (it was never positive in two
-thousand sweeps that ran in circles): it starts again after every window of sweeps.  What runs in
+thousand sweeps that ran in circles): it starts again after every window of sweeps.  Where thousands
+of contacts share a body it grows without end, within a window: so it starts again too, and its
+ceiling 1 - c falls to 1 - 2 c, where what a sweep changes,
+
+    sum_k a_n (l_next - y)_n^2 + a_t |(l_next - y)_t|^2     (and a_r of couples),             (7)
+
+is _SWING times what it was, which the sweeps of no ordinary pile are.  What runs in
 circles all the same ends with shorter windows and larger a_n and a_t, the damping, or the other way
 round: where contacts are many they take turns.  Sweeps that do not end are given up, and
 worlds/spheres/wedged.py goes on.
@@ -60,6 +66,7 @@ from carom.kernels.numba.projection import (
 
 _SWEEPS = 3000  # the most
 _CEILING = 0.98  # of the momentum
+_SWING = 100.0  # times the least (7) since the last start: too much momentum
 _WINDOW, _DAMPED = 30, 15  # sweeps, after which the momentum starts again, and of damped ones
 _DAMPING, _PHASE = 0.2, 300  # of these; sweeps without, and then as many with it, in turn
 _MANY = 1000  # contacts: of fewer, Newton's method takes less time
@@ -126,8 +133,8 @@ def _pushed(k, i, j, normal, arm, inverse, n, x, y, z, u):
 def _sweep_slab(
     begin, end, i_of, j_of, normal, arm, b, law, inverse, step, beta, allowed, u, lam, before
 ):
-    """A sweep over contacts begin to end; the restart sum, and how many were over."""
-    uphill, over = 0.0, 0
+    """A sweep over contacts begin to end; the restart sum, (7) and how many were over."""
+    uphill, moved, over = 0.0, 0.0, 0
     for row in range(begin, end):
         k = np.uint64(row)
         i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
@@ -144,9 +151,10 @@ def _sweep_slab(
         an, at = 1.0 / step[k, 0], 1.0 / step[k, 1]
         uphill -= cn * (n - on) * an + (cx * (x - ox) + cy * (y - oy) + cz * (z - oz)) * at
         pushed2, slid2 = (an * cn) ** 2, at * at * (cx * cx + cy * cy + cz * cz)
+        moved += pushed2 * step[k, 0] + slid2 * step[k, 1]
         over += max(pushed2, slid2) > allowed[k] * allowed[k]
         _pushed(k, i, j, normal, arm, inverse, cn, cx, cy, cz, u)
-    return uphill, over
+    return uphill, moved, over
 
 
 @kernel(fastmath=_FUSED)
@@ -154,7 +162,7 @@ def _rolling_slab(
     begin, end, i_of, j_of, normal, arm, b, law, inverse, step, beta, allowed, u, lam, before
 ):
     """The same with couples."""
-    uphill, over = 0.0, 0
+    uphill, moved, over = 0.0, 0.0, 0
     y, new, change, a = np.empty(7), np.empty(7), np.empty(7), np.empty(7)
     for k in range(begin, end):
         i, j, n = i_of[k], j_of[k], normal[k]
@@ -167,6 +175,7 @@ def _rolling_slab(
         for d in range(7):
             change[d] = new[d] - y[d]
             uphill -= change[d] * (new[d] - lam[k, d]) * a[d]
+            moved += change[d] * change[d] * a[d]
             before[k, d], lam[k, d] = lam[k, d], new[d]
         pushed, slid, rolled = abs(a[0] * change[0]), 0.0, 0.0
         for d in range(3):
@@ -175,7 +184,7 @@ def _rolling_slab(
         over += max(pushed * pushed, slid, rolled) > allowed[k] * allowed[k]
         _pushed(k, i, j, normal, arm, inverse, change[0], change[1], change[2], change[3], u)
         rolling.turned(i, j, inverse, change[4], change[5], change[6], u)
-    return uphill, over
+    return uphill, moved, over
 
 
 @kernel()
@@ -207,9 +216,9 @@ def sweep(
     lam,
     before,
 ):
-    """One accelerated sweep; the restart sum, and how many contacts were over."""
+    """One accelerated sweep; the restart sum, (7) and how many contacts were over."""
     slabs, bodies = start.shape[0] - 1, u.shape[0]
-    uphill, over = np.zeros(slabs), np.zeros(slabs, np.int64)
+    uphill, moved, over = np.zeros(slabs), np.zeros(slabs), np.zeros(slabs, np.int64)
     if beta > 0.0:
         for piece in prange((bodies + _PIECE - 1) // _PIECE):
             for i in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
@@ -222,7 +231,7 @@ def sweep(
     for parity in range(3):
         for half in prange(_together(slabs, parity)):
             s = 2 * half + parity if parity < 2 else slabs - 1
-            uphill[s], over[s] = _slab(
+            uphill[s], moved[s], over[s] = _slab(
                 start[s],
                 start[s + 1],
                 i_of,
@@ -239,11 +248,12 @@ def sweep(
                 lam,
                 before,
             )
-    total, count = 0.0, 0
+    total, change, count = 0.0, 0.0, 0
     for s in range(slabs):  # np.sum would be shared out among threads
         total += uphill[s]
+        change += moved[s]
         count += over[s]
-    return total, count
+    return total, change, count
 
 
 @kernel(parallel=True)
@@ -473,6 +483,7 @@ def _swept(
     u, u_before, before = free.copy(), free.copy(), lam.copy()
     push(start, i_of, j_of, normal, arm, inverse, lam, u)
     theta, beta, done, few, tried = 1.0, 0.0, 0, _LOCAL * rows, 0
+    ceiling, least = _CEILING, np.inf
     look, later, seen, cold = _WINDOW, _PATIENCE, np.inf, False
     allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
     while done < limit:
@@ -480,7 +491,7 @@ def _swept(
             allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
             if within(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
                 break
-        uphill, over = sweep(
+        uphill, moved, over = sweep(
             start,
             i_of,
             j_of,
@@ -508,11 +519,14 @@ def _swept(
             tried = done
         elif done >= tried + _LOCALLY:
             few, tried = _LOCAL * rows, done
-        if uphill > 0.0:
+        least = min(least, moved)
+        if moved > _SWING * least:
+            theta, beta, least, ceiling = 1.0, 0.0, np.inf, max(0.0, 2.0 * ceiling - 1.0)
+        elif uphill > 0.0:
             theta, beta = 1.0, 0.0
         else:
             following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * theta * theta))
-            theta, beta = following, min((theta - 1.0) / following, _CEILING)
+            theta, beta = following, min((theta - 1.0) / following, ceiling)
         if done >= look:
             slowly = rows > _MANY and (done // _PHASE) % 2 == 1
             taken, look = (damped, done + _DAMPED) if slowly else (step, done + _WINDOW)
@@ -526,6 +540,7 @@ def _swept(
                 u[:] = free
                 u_before[:] = free
                 theta, beta, cold = 1.0, 0.0, True
+                ceiling, least = _CEILING, np.inf
             seen = now
     return done
 

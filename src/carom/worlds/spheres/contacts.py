@@ -161,22 +161,29 @@ class Contacts:
         return Status.ok if np.all(np.isfinite(point)) else Status.nonfinite
 
 
-def beyond_rounding(moved, contacts, inverse_mass, dt: float):
+def beyond_rounding(moved, contacts, inverse, dt: float):
     """A projection without the pushes that rounding makes, where a push is a bounce.
 
     A sphere that comes to touch at the very end of a step is pushed by what rounding makes of its
-    gap, or not at all: by that it would bounce in this step, or in the next.
+    gap, or not at all: by that it would bounce in this step, or in the next.  What such a push let
+    friction do goes with it.  ``inverse`` is (bodies,) of masses, or (bodies, 2) and of inertias.
     """
     c, lam = contacts, moved.multipliers.copy()
     normal = lam.copy() if lam.ndim == 1 else lam[:, 0].copy()
-    made = dt * np.abs(normal) * (inverse_mass[c.i] + inverse_mass[c.j]) <= c.rounding
+    mass = inverse if inverse.ndim == 1 else inverse[:, 0]
+    made = dt * np.abs(normal) * (mass[c.i] + mass[c.j]) <= c.rounding
     if not np.any(made & (normal != 0.0)):
         return moved
-    lam[made] = normal[~made] = 0.0
+    back = -lam
+    lam[made] = normal[~made] = back[~made] = 0.0
     u, point = c.spread(moved.point), moved.point.copy()
-    np.add.at(u, c.i, (inverse_mass[c.i] * normal)[:, None] * c.normal)
-    np.add.at(u, c.j, -(inverse_mass[c.j] * normal)[:, None] * c.normal)
+    np.add.at(u, c.i, (mass[c.i] * normal)[:, None] * c.normal)
+    np.add.at(u, c.j, -(mass[c.j] * normal)[:, None] * c.normal)
     point[:, :3] = u[: len(point)]
+    if back.ndim == 2 and np.any(back[:, 1:]):
+        back[:, 0], rubbed = 0.0, np.zeros((c.bodies, 6))
+        kernels.sliding.push(c.start, c.i, c.j, c.normal, c.sliding.arm, inverse, back, rubbed)
+        point += rubbed[: len(point)]
     return replace(moved, point=point, multipliers=lam)
 
 

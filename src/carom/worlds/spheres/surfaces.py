@@ -26,10 +26,10 @@ def of_walls(walls, t: float, dt: float) -> tuple[np.ndarray, np.ndarray, np.nda
     point, _ = _placed(*walls.at(t))
     velocity, spin = np.zeros_like(point), np.zeros_like(point)
     if walls.moving:
-        over = _OVER * dt
-        kinds, before = walls.at(t - 0.5 * over)
-        early, frame0 = _placed(kinds, before)
-        late, frame1 = _placed(kinds, walls.at(t + 0.5 * over)[1])
+        before, after = walls.around(t, _OVER * dt)
+        early, frame0 = _placed(*walls.at(before))
+        late, frame1 = _placed(*walls.at(after))
+        over = after - before
         velocity, spin = (late - early) / over, _turning(frame0, frame1, over)
     at = 0
     for wall in walls.walls:
@@ -44,11 +44,11 @@ def of_walls(walls, t: float, dt: float) -> tuple[np.ndarray, np.ndarray, np.nda
 
 def of_obstacles(walls, t: float, dt: float) -> tuple[np.ndarray, np.ndarray]:
     """Velocities and spins (K, 3) of obstacles."""
-    over = _OVER * dt
     velocity = np.zeros_like(walls.obstacles_at(t)[0])
     if walls.drifting:
-        early, late = walls.obstacles_at(t - 0.5 * over)[0], walls.obstacles_at(t + 0.5 * over)[0]
-        velocity = (late - early) / over
+        before, after = walls.around(t, _OVER * dt)
+        early, late = walls.obstacles_at(before)[0], walls.obstacles_at(after)[0]
+        velocity = (late - early) / (after - before)
     spin, at = np.zeros_like(velocity), 0
     for some in walls.obstacles:
         these = slice(at, at + len(some.at(t)[0]))

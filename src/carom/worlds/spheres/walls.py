@@ -16,6 +16,7 @@ from carom.errors import KindError, ShapeError
 from carom.worlds.spheres import surfaces
 from carom.worlds.spheres.given import at_time, short
 
+_TICKS = 64  # units of rounding of t, between two times of a difference, at least
 _DATA = 10  # numbers that describe a wall to the kernels (kernels/numba/rows.py)
 
 
@@ -216,14 +217,15 @@ def _moves(wall) -> bool:
 class Walls:
     """All walls of a world, as arrays at a time."""
 
-    def __init__(self, walls, start: float | None = None):
-        """``start``: when the run begins; None where it is not known yet."""
+    def __init__(self, walls, start: float | None = None, end: float = np.inf):
+        """``start`` and ``end`` of the run; None where it is not known yet."""
         walls = [walls] if _is_wall(walls) else _listed(walls)
         for wall in walls:
             if not _is_wall(wall):
                 names = ", ".join(kind.__name__ for kind in _KINDS)
                 raise KindError(f"{short(wall)} is not a wall; there are {names}")
         self.start = 0.0 if start is None else start
+        self.span = -np.inf if start is None else start, end
         self.walls = [w for w in walls if not isinstance(w, Obstacles)]
         self.obstacles = [w for w in walls if isinstance(w, Obstacles)]
         self.moving = any(_moves(w) for w in self.walls)
@@ -243,7 +245,16 @@ class Walls:
                 wall, **{n: Within(v, t0, t1) for n, v in vars(wall).items() if callable(v)}
             )
 
-        return Walls([bound(wall) for wall in [*self.walls, *self.obstacles]], t0)
+        return Walls([bound(wall) for wall in [*self.walls, *self.obstacles]], t0, t1)
+
+    def around(self, t: float, over: float) -> tuple[float, float]:
+        """Times before and after t, ``over`` apart where the run has both, for a difference.
+
+        What goes straight on beyond the run (Within) does not turn: edges there are askew.  Some
+        units of rounding lie between them, however far t is from 0.
+        """
+        over = max(over, _TICKS * np.spacing(abs(t)))
+        return max(t - 0.5 * over, self.span[0]), min(t + 0.5 * over, self.span[1])
 
     def at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
         """Kinds (W,) and data (W, 10) at time t."""

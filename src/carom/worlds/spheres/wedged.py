@@ -6,11 +6,13 @@ one, while the others keep their impulses: by Newton's method on proximal proble
 (projection/augmented_friction.py), where impulses have to grow far; in the plane along paths of
 straight pieces (projection/lemke.py); or else along the path of projection/compliant.py.  Either
 kind of path must lead to an answer, if there is one, but for rounding and for how long it is: they
-take turns.  They grow longer with the block: of a large one, the contacts around those that lack
-are solved by Newton's method, or those around the one that lacks most in both ways, and then all
-are swept, in turn: as proximal problems, for sweeps over the law itself run in circles, and spoil
-what was found; these are tried after each turn, and taken where they end.  Parts alone crawl once
-each of them is solved and only their borders lack: now and then Newton's method has all again.
+take turns.  They grow longer with the block: of a large one, those that push are solved alone where
+they are few, as are those that a fast sphere meets among all that it may meet; else the contacts
+around those that lack are solved by Newton's method, or those around the one that lacks most in
+both ways, and then all are swept, in turn: as proximal problems, for sweeps over the law itself run
+in circles, and spoil what was found; these are tried after each turn, and taken where they end.
+Parts alone crawl once each of them is solved and only their borders lack: now and then Newton's
+method has all again.
 
 There is no answer where friction holds what b drives apart: some impulses r in their cones do
 nothing, H^T r = 0, and b . r < 0.  So does a ball in a corner (mu >= 1) that Newton's law drives
@@ -147,10 +149,37 @@ def _tried(problem, planar, limit):
     rows, done, led = len(problem[1]), 0, False
     if rows <= _WHOLE:
         done, led = _at_once(problem, planar, _TURNS, limit)
-    if led or rows <= _ROWS:
-        return done, led
-    more, led = _by_parts(problem, planar, limit - done)
-    return done + more, led
+    for way in (_few, _by_parts) if rows > _ROWS else ():
+        if not led:
+            more, led = way(problem, planar, limit - done)
+            done += more
+    return done, led
+
+
+def _few(problem, planar, limit):
+    """Turns and pivots made on the contacts that push or lack, and whether that led to an answer.
+
+    A fast sphere may meet thousands in a step, and meets few: contacts that stay open are left out,
+    and those that then lack come in.  lam stays what it was where most of them push, or where it
+    does not end.
+    """
+    lam, done, led = problem[_LAM], 0, False
+    first, rows = lam.copy(), np.zeros(len(lam), bool)
+    for _ in range(_TURNS):
+        lacks = _lacking(problem)
+        led = bool(np.max(lacks) <= _SHARE)
+        rows |= (lam[:, 0] > 0.0) | (lacks > _SHARE)
+        chosen = np.flatnonzero(rows)
+        if led or done >= limit or len(chosen) > min(_ROWS, len(lam) // 2):
+            break
+        part = _part(problem, chosen)
+        more, solved_part = _at_once(part, planar, _TURNS, limit - done)
+        done, lam[chosen] = done + more, part[_LAM]
+        if not solved_part:
+            break
+    if not led:
+        lam[:] = first
+    return done, led
 
 
 def _at_once(problem, planar, turns, limit):

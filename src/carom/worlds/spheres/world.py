@@ -176,7 +176,8 @@ class World(Moved):
         else:
             moved = replace(moved, status=Status.unconverged)
         if self.pile.bounces:
-            moved = beyond_rounding(moved, contacts, self._inverse_mass, dt)
+            inverse = self.inverse if self.pile.spins else self._inverse_mass
+            moved = beyond_rounding(moved, contacts, inverse, dt)
         return contacts, _tall(replace(moved, iterations=sweeps))
 
     def between(self, q, q1, part):
@@ -523,8 +524,8 @@ class World(Moved):
         rate = np.zeros(len(contacts.gap))
         walls = self.pile.walls
         if callable(self.pile.radius) or walls.moving or walls.drifting:
-            over = _OVER * self.dt
-            early, late = t - 0.5 * over, t + 0.5 * over
+            early, late = walls.around(t, _OVER * self.dt)
+            over = late - early
             growth = (self.radii(late) - self.radii(early)) / over
             drift = np.zeros_like(x)
             drift[self.N :] = (walls.obstacles_at(late)[0] - walls.obstacles_at(early)[0]) / over
