@@ -202,3 +202,23 @@ def test_a_planted_friction_of_another_pair_is_found():
     sol.pile = pile.replaced(material=names)
     faults = [clause.name for clause in carom.certify(sol).clauses if clause.ok is False]
     assert {"cone", "slip"} & set(faults)
+
+
+def test_how_much_of_its_friction_each_contact_uses():
+    """A ball that rolls down a slope needs 2/7 of the pull along it; one that slides uses all."""
+    slope, mu = 0.5, (0.05, 0.3, 0.6)
+    table = {(name, "glass"): m for name, m in zip("abc", mu, strict=True)} | {None: 0.0}
+    pile = carom.Spheres(
+        [[0, 0, 0.5], [0, 3, 0.5], [0, 6, 0.5], [0, 9, 0.5]],
+        0.5,
+        material=[*"abc", "d"],
+        friction=table,
+        walls=[GLASS],
+        gravity=(G * np.sin(slope), 0, -G * np.cos(slope)),
+    )
+    sol = carom.solve(pile, carom.Maury(), t1=0.1, dt=1e-3, record=carom.Record(every=50))
+    needed = 2 / 7 * np.tan(slope)
+    for contacts, used in zip(sol.contacts[1:], sol.mobilisation()[1:], strict=True):
+        order = np.argsort(contacts.pairs[:, 0])
+        assert used[order][:3] == pytest.approx(np.minimum(needed / np.array(mu), 1.0), rel=1e-4)
+        assert np.isnan(used[order][3])

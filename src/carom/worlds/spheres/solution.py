@@ -12,6 +12,7 @@ from carom.errors import RecordError
 from carom.fields import CONTACT, SPHERES, attributes
 from carom.shown import Shown, counted
 from carom.status import Status, text_of
+from carom.worlds.spheres.materials import Materials
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,6 +262,18 @@ class SpheresSolution(Shown):
             second = (pairs[:, 1] >= 0) & (pairs[:, 1] < N)
             out |= second & loose[np.where(second, pairs[:, 1], 0)]
             kept &= ~out
+
+    def mobilisation(self) -> list[np.ndarray]:
+        """n arrays (c,): |friction| / (mu impulse) of each of the ``contacts``, 1 where one slides.
+
+        nan where nothing rubs (mu = 0) and where glue pulls.
+        """
+        friction, found = Materials(self.pile).friction, []
+        for table in self.contacts:
+            most = friction(*table.pairs.T, table.pairs[:, 1]) * table.impulse
+            size = np.linalg.norm(table.friction, axis=1)
+            found.append(np.divide(size, most, out=np.full(len(table), np.nan), where=most > 0.0))
+        return found
 
     def wall_force(self) -> np.ndarray:
         """(n, W, d) [N] mean force on each wall since the record before; 0 in the first."""
