@@ -339,6 +339,9 @@ def test_throw_false_still_raises_for_the_input():
 
 
 def test_a_gap_whose_gradient_vanishes_at_the_start():
+    held = System(force=fall, gap=lambda t, q: q + 1.0, joint=lambda t, q: q**2)
+    with raises(errors.GradientError, "joint 0", "q0 = [0.]", "holds nothing"):
+        run(held, q0=[0.0])
     with raises(errors.GradientError, "gap 0", "q0 = [0.]", "r - R, not (r - R)**2"):
         run(System(force=fall, gap=lambda t, q: q**2), q0=[0.0])
 

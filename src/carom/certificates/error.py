@@ -33,7 +33,7 @@ _WORK = {flight.flights: 1 << 18, flight.contacts: 1 << 14}  # in all windows to
 _LEAVES = 1e-3  # of the speed that is no impact
 _BESIDE = 4.0  # times what a difference by which derivatives are taken makes of w
 _FAR = 2.0  # sizes of the motion
-_CHUNK = (512, 512)  # windows in one call
+_CHUNK = {flight.flights: (512, 512), flight.contacts: (64, 64)}  # windows in one call
 _ALL = 1e-4  # relative to the size of the motion: what integration may add up to
 _ENOUGH = 0.02  # relative error of a defect
 
@@ -227,7 +227,7 @@ def _on_walls(m, w, a, slow):
     z, k = np.array(a), np.flatnonzero(np.any(w.held, axis=1) | jointed)
     if len(k):
         arrays = (m.t[w.first[k]], a[k], w.held[k], slow[k])
-        z[k] = in_chunks(flight.beginnings, m.system, arrays, _CHUNK).state
+        z[k] = in_chunks(flight.beginnings, m.system, arrays, _CHUNK[flight.contacts]).state
     return z
 
 
@@ -285,7 +285,8 @@ def _arguments(m, w, x, slow):
 def _called(m, function, k, n, common, more, columns):
     t, x, h, small = (a[k] for a in common)
     arrays = [t, x, h, n, small, *(a[k] for a in more)]
-    return in_chunks(partial(function, columns=jnp.asarray(columns)), m.system, arrays, _CHUNK)
+    run = partial(function, columns=jnp.asarray(columns))
+    return in_chunks(run, m.system, arrays, _CHUNK[function])
 
 
 def _carried(m, w, x, goal, slow, known=None) -> Carried:

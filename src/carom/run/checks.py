@@ -115,14 +115,19 @@ def check_start(start, t0: float, q0: Array, allowed: Any = 0.0, *, force: bool 
             f"q0 = {q0} does not fit the joints: joint {which} is {gap[p + which]:g} at t0 = "
             f"{t0:g} and must be 0. Move q0, or check the lengths in joint"
         )
-    _check_gradients(np.asarray(start.contacts.rows)[:, 0], gap <= tolerance, t0, q0)
+    _check_gradients(np.asarray(start.contacts.rows)[:, 0], gap <= tolerance, p, t0, q0)
     if not is_ok(start.carry.status):
         raise exception_of(start.carry.status)(f"at t0 = {t0:g}: {text_of(start.carry.status)}")
 
 
-def _check_gradients(rows, closed, t0, q0):
+def _check_gradients(rows, closed, p, t0, q0):
     _check_finite("the gradient of gap", rows, t0, q0)
     flat = closed & (np.max(np.abs(rows), axis=1, initial=0.0) == 0.0)
+    if np.any(flat[p:]):
+        raise errors.GradientError(
+            f"joint {np.argmax(flat[p:])} at q0 = {q0} has no gradient, so that it holds nothing: "
+            "leave it out, or write it so that its gradient is not zero where it is zero"
+        )
     if np.any(flat):
         raise errors.GradientError(
             f"gap {np.argmax(flat)} at q0 = {q0}: {text_of(Status.gradient)}"
