@@ -294,6 +294,7 @@ COLUMNS = (  # width, floor, rolling resistance, height over width
     (10, "flat", 0.0, (1, 2, 4, 8, 16)),
     (10, "bumps", 0.2, (1, 2, 4, 8)),
     (20, "bumps", 0.0, (1, 2, 4, 8)),
+    (20, "flat", 0.0, (2, 4, 8)),
 )
 
 
