@@ -19,6 +19,17 @@ def test_scenes_in_other_frames(number):
         assert steps[0] == steps[1], name
 
 
+@pytest.mark.slow
+def test_other_orders_of_the_walls():
+    """At the start nothing has pushed yet: rounding is not to decide who is closed."""
+    here = scenes.scene(20261116, 26)
+    plain = here.run()
+    for k in range(4):
+        other = scenes.KINDS["walls"](here, np.random.default_rng([1, k]))
+        off = scenes.difference(here, plain, other, other.run())
+        assert off[scenes.FIRST] <= scenes.ALIKE, k
+
+
 def same_bits(one, other):
     for name in ("x", "v", "spin"):
         np.testing.assert_array_equal(getattr(one, name)[-1], getattr(other, name)[-1])

@@ -90,13 +90,15 @@ class World(Moved):
         """The gaps that are closed at (t, q): to rounding, or to the tolerance if they pushed.
 
         What rests rests to the tolerance to which it is held: a contact that opens by so little
-        would else fall shut, in a step of its own, and a pile never come to rest.  With friction
+        would else fall shut, in a step of its own, and a pile never come to rest.  Where nothing
+        bounces those that did not push are closed alike: it makes no difference (they may close by
+        what they are open), and rounding does not decide.  With friction
         that it pushed is all that is remembered: of a guess, what it is off by would be off in each
         step.
         """
         reach = np.full(self.N, 0.0 if memory is None else self._length())
         found = self._contacts(t, q, reach, memory)
-        holds = self._normal(found) > 0.0
+        holds = (self._normal(found) > 0.0) | (not self.pile.bounces)
         if found.gamma is not None:
             holds |= found.gamma < 0.0
         held = np.where(holds, self._length(), 0.0)
