@@ -47,6 +47,7 @@ __all__ = ["Problem", "Result", "load", "of_step"]
 
 _TURNS = 60  # of Newton's method, which takes over where sweeps end
 _STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most
+_LARGE = 1000  # contacts, beyond which there are fewer of them
 _EARLY, _MANY = 3000, 100  # sweeps and contacts: beyond both, a sweep is dearer than multipliers
 _FULL = 300  # rows of W, up to which its root is found from all of its entries
 _PIVOTS, _LONG = 3000, 300  # of the path of contacts that yield, of so many; fewer of more
@@ -221,8 +222,10 @@ class Problem:
             return least <= goal
 
         sizes = proximal.sizes(self.W, self.dim)[1]
-        steps = min(max(_STEPS, steps), _LONGEST)
-        data = _root(self), self.q, self.mu, self.dim, sizes, r
+        steps, root = min(max(_STEPS, steps), _LONGEST), _root(self)
+        if root is None:  # then a step takes ten times as long
+            steps = steps * _LARGE // max(_LARGE, len(self.mu))
+        data = root, self.q, self.mu, self.dim, sizes, r
         made = augmented_friction.solve(*data, good, steps, not convex, self.W)[1]
         return best, made, least
 
