@@ -207,7 +207,8 @@ class Problem:
         """Where sweeps crawl, from what they found."""
         sizes = proximal.sizes(self.W, self.dim)[1]
         data = self.W, self.q, self.mu, self.dim, sizes, self._index, self._data
-        r, turns, _ = proximal.solve(*data, r, 0.9 * goal, coulomb, _TURNS)
+        root = None if self.motion is None else _root(self)
+        r, turns, _ = proximal.solve(*data, r, 0.9 * goal, coulomb, _TURNS, root=root)
         return r, turns, self.residual(r, convex=not coulomb) * self._size
 
     def _multipliers(self, r, goal, convex, steps):
