@@ -13,7 +13,7 @@ from carom.projection import augmented_friction, proximal
 from carom.spheres import Box, lattice
 
 
-def solved(problem, coulomb, within=1e-10, q=1.0, mass=1.0):
+def solved(problem, coulomb, within=1e-10, q=1.0, mass=1.0, rooted=True):
     """The residual of carom.fclib, and Newton steps, with q and masses that many times as large."""
     W, free, mu, dim = problem
     square, axes = np.linalg.eigh(W.toarray() / mass)
@@ -24,18 +24,19 @@ def solved(problem, coulomb, within=1e-10, q=1.0, mass=1.0):
         return asked.residual(r, convex=not coulomb) <= within
 
     size, none = proximal.sizes(asked.W, dim)[1], np.zeros(len(free))
-    given = root, asked.q, mu, dim, size, none, good, 400, coulomb
+    given = root if rooted else None, asked.q, mu, dim, size, none, good, 400, coulomb, asked.W
     r, steps = augmented_friction.solve(*given)
     return asked.residual(r, convex=not coulomb), steps
 
 
 @pytest.mark.parametrize("coulomb", [True, False])
 @pytest.mark.parametrize("dim", [2, 3])
-def test_piles_by_the_definition(coulomb, dim):
+@pytest.mark.parametrize("rooted", [True, False])
+def test_piles_by_the_definition(coulomb, dim, rooted):
     for seed in range(6):
         rng = np.random.default_rng(seed)
         problem = piles.spheres(rng, 12, dim, ratio=100.0)
-        assert solved(problem, coulomb)[0] <= 1e-10, seed
+        assert solved(problem, coulomb, rooted=rooted)[0] <= 1e-10, seed
 
 
 @pytest.mark.parametrize("coulomb", [True, False])

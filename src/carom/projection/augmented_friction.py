@@ -85,7 +85,7 @@ class _Contacts:
         self.G: Any = sparse.csr_matrix(scale @ root if self.rooted else scale @ W @ scale)
         self.GT = self.G.T.tocsr() if self.rooted else sparse.eye(len(q), format="csr")
         dense = self.G.shape[1] <= _DENSE or self.G.nnz > _FILLED * np.prod(self.G.shape)
-        self.full = self.G.toarray() if dense else None
+        self.full = self.G.toarray() if dense and self.rooted else None
         w = q / self.weight
         self.unit = np.max(np.abs(w), initial=0.0) or 1.0  # of y and u: the law has no scale
         self.w = w / self.unit
