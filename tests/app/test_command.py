@@ -500,7 +500,9 @@ def test_a_killed_command_is_gone_on_with(tmp_path):
     text = PILE.replace("[3, 3, 4]", "[6, 6, 10]").replace("0.33, 0.33", "0.66, 0.66")
     (tmp_path / "pile.toml").write_text(text.replace("t1 = 0.1", "t1 = 40.0"))
     command = [sys.executable, "-m", "carom.app.command", "run", "pile.toml"]
-    child = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell has what it starts with &
+    child = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)  # ignore it
+    signal.signal(signal.SIGINT, before)
     while not (tmp_path / "pile.vtkhdf").exists() and child.poll() is None:
         time.sleep(0.05)
     time.sleep(1.0)
