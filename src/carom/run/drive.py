@@ -6,6 +6,7 @@ stepped.py that of NumPy's.  It hands out pieces, a store keeps them: memory, or
 """
 
 import contextlib
+import gc
 import signal
 import threading
 from dataclasses import dataclass
@@ -130,13 +131,14 @@ def _interruptible():
     """Ctrl-C ends a run wherever it arrives; what is given does so after a piece.
 
     From inside a compiled kernel it comes as a SystemError, and inside a callback of the garbage
-    collector, of which JAX has one, Python drops it.
+    collector, of which JAX has one, Python would drop it, and print that it does.
     """
     asked, usual = [], signal.default_int_handler
 
     def note(number, frame):
         asked.append(number)
-        usual(number, frame)
+        if not any(frame.f_code is getattr(c, "__code__", None) for c in gc.callbacks):
+            usual(number, frame)
 
     def stop_if_asked():
         if asked:
