@@ -270,7 +270,8 @@ class SpheresSolution(Shown):
         """
         friction, found = Materials(self.pile).friction, []
         for table in self.contacts:
-            most = friction(*table.pairs.T, table.pairs[:, 1]) * table.impulse
+            i, j = table.pairs.T
+            most = friction(i, j, j) * table.impulse
             size = np.linalg.norm(table.friction, axis=1)
             found.append(np.divide(size, most, out=np.full(len(table), np.nan), where=most > 0.0))
         return found
