@@ -30,7 +30,6 @@ _NEVER_MIND = 1e30  # in its place where only the overlap counts
 _ROUNDING = 8.0 * np.finfo(float).eps  # of coordinates and radii: a gap so small is closed
 _OVER = 0.1  # of a step, for the rate of a gap: rounding in it is ten units in a step
 _ELSEWHERE = 1e-6  # of the largest shift, as in kernels/numba/projection.py
-_TOUCHED = np.finfo(float).tiny  # [kg m/s] an impulse that moves nothing
 _ROUGH = 24  # sweeps after which it is seen how far a blow throws what it meets
 
 
@@ -91,13 +90,15 @@ class World(Moved):
         """The gaps that are closed at (t, q): to rounding, or to the tolerance if they pushed.
 
         What rests rests to the tolerance to which it is held: a contact that opens by so little
-        would else fall shut, in a step of its own, and a pile never come to rest.  With friction
-        that it pushed is all that is remembered: of a guess, what it is off by would be off in each
-        step.
+        would else fall shut, in a step of its own, and a pile never come to rest.  Where none has
+        pushed yet and nothing bounces all count as if they had: rounding is not to decide.  With
+        friction that it pushed is all that is remembered: of a guess, what it is off by would be
+        off in each step.
         """
         reach = np.full(self.N, 0.0 if memory is None else self._length())
         found = self._contacts(t, q, reach, memory)
         holds = self._normal(found) > 0.0
+        holds |= not (np.any(holds) or self.pile.bounces)
         if found.gamma is not None:
             holds |= found.gamma < 0.0
         held = np.where(holds, self._length(), 0.0)
@@ -117,15 +118,8 @@ class World(Moved):
         return _tall(found)
 
     def memory(self, t, q) -> Memory:
-        """What a run starts with: the list of near pairs, and that what touches has pushed.
-
-        Else rounding would decide in the first step who is closed.  Where something bounces it
-        does: what touches there is struck.
-        """
-        if self.pile.bounces:
-            return self.contacts(t, q).memory
-        found = self._contacts(t, q, np.full(self.N, self._length()))
-        return found.remembering(np.full(len(found.gap), _TOUCHED)).memory
+        """What a run starts with: the list of near pairs."""
+        return self.contacts(t, q).memory
 
     def remembered(self, memory: Memory) -> Memory:
         """What is left of the memory of another run, which may have had other walls, or no spin."""
