@@ -19,7 +19,6 @@ import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +168,10 @@ class Problem:
         if not residual <= self._size:  # they went astray
             r, residual = none, self.residual(none, convex=convex) * self._size
         n, left = len(self.mu), limit - _EARLY
-        heavy = partial(proximal.packed, self.W, self.q, self.mu, self.dim, _HEAVY)
+
+        def heavy(r):
+            data = proximal.packed(self.W, self.q, self.mu, self.dim, _HEAVY)[1]
+            return self._more(none, goal, coulomb, data, 5 * limit)
 
         def newton(r):
             return self._newton(r, goal, coulomb)
@@ -185,9 +187,7 @@ class Problem:
             stages = [newton, path, multipliers] if n <= _LONG else stages
             stages.insert(0, lambda r: self._more(r, goal, coulomb, self._data, left))
             stages.insert(0, lambda r: multipliers(r, _STEPS))
-        stages.append(lambda r: self._more(none, goal, coulomb, heavy()[1], 5 * limit))
-        stages.append(lambda r: path(none))
-        for stage in stages:
+        for stage in (*stages, heavy, lambda r: path(none)):
             other, more, found = stage(r)
             done += more
             if found < residual:

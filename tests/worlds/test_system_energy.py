@@ -58,9 +58,7 @@ def blow(seed, p, e, mu, apart=False):
         return None
     after = np.asarray(sol.v[-1])
     before = 0.5 * mass @ v**2
-    u = (
-        np.vstack([v, sol.v[:-1]]) @ G.T
-    )  # before the blow at the start, and before that of the step
+    u = np.vstack([v, sol.v[:-1]]) @ G.T  # before the blow at the start, and that of the step
     bound = -e * np.sum(np.asarray(sol.impulse) * u)
     return 0.5 * mass @ after**2 / before - 1.0, bound / before
 
