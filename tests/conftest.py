@@ -37,9 +37,10 @@ def pytest_collection_finish(session):
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist may be off
 def pytest_xdist_make_scheduler(config, log):
-    """One worker for a file, whose tests share what they compile, and one for all that moves
-    spheres: Numba compiles their kernels for a minute, once.  What takes long comes first, so that
-    the workers end together.  --dist chooses another way."""
+    """One worker for a file, whose tests share what they compile, and one for those of the rooms
+    that move spheres: Numba compiles their kernels for a minute, once.  Then what takes long, and
+    at the end what moves spheres in other rooms, compiled by then, so that the workers end
+    together.  --dist chooses another way."""
     if config.getvalue("dist") != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -47,7 +48,8 @@ def pytest_xdist_make_scheduler(config, log):
     class Files(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             path = nodeid.split("::")[0]
-            return "spheres" if _NAMED.search(nodeid) or _moves_spheres(path) else path
+            compiles = _moves_spheres(path) and path.startswith(_COMPILE)
+            return "spheres" if compiles or _NAMED.search(nodeid) else path
 
         def _assign_work_unit(self, node):
             first = max(self.workqueue, key=lambda scope: _length(scope, self.workqueue[scope]))
@@ -57,13 +59,17 @@ def pytest_xdist_make_scheduler(config, log):
     return Files(config, log)
 
 
-def _length(scope: str, tests) -> tuple[bool, bool, int]:
+def _length(scope: str, tests) -> tuple[bool, bool, bool, int]:
     """What to sort by; of one scheme, EventDriven, it takes seconds to compile a run."""
-    spheres = scope == "spheres"
-    return spheres, not spheres and "EventDriven" in _text(scope), len(tests)
+    if scope == "spheres":
+        return True, True, True, len(tests)
+    return False, not _moves_spheres(scope), "EventDriven" in _text(scope), len(tests)
 
 
 _SPHERES = re.compile(r"Spheres\(|spheres\.|spheres = |spheres import|sphere_run|fclib|DOCUMENTS")
+_COMPILE = tuple(
+    f"tests/{room}/" for room in ("app", "certificates", "kernels", "projection", "worlds")
+)
 _NAMED = re.compile(r"test_grains|fuzz_inputs|granular_gas")  # files, and tests of others
 
 
