@@ -423,8 +423,8 @@ def test_a_sweep_is_gauss_seidel():
     u, lam = free.copy(), np.zeros(len(b))
     step = 1.0 / (inverse[f["i"]] + inverse[f["j"]])
     twin_u, twin_lam = u.copy(), lam.copy()
-    args = (f["start"], f["i"], f["j"], f["normal"], b, inverse, step, 0.0)
-    args += (np.full(len(b), 1e-3),)
+    args = (f["start"], f["start"][1:], np.arange(len(b), dtype=np.int32))
+    args += (f["i"], f["j"], f["normal"], b, inverse, step, 0.0, np.full(len(b), 1e-3))
     for _ in range(3):
         before = lam.copy()
         *_, over = projection.sweep(*args, u, free.copy(), lam, lam.copy())
@@ -432,6 +432,24 @@ def test_a_sweep_is_gauss_seidel():
         plain_sweep(f, inverse, b, twin_u, twin_lam)
     np.testing.assert_allclose(lam, twin_lam, atol=1e-12)
     np.testing.assert_allclose(u, twin_u, atol=1e-12)
+
+
+def test_rows_that_are_far_from_closed_are_left_out():
+    f, _, free, b = problem(5)
+    start, i, j = f["start"], f["i"], f["j"]
+    rng = np.random.default_rng(1)
+    lam, before = (np.where(rng.random(len(b)) < 0.1, 1.0, 0.0) for _ in range(2))
+    u, allowed = free + rng.normal(size=free.shape), rng.random(len(b))
+    w = b + np.sum(f["normal"] * (u[j] - u[i]), axis=1)
+    far = 0.5 * np.linalg.norm(u - free, axis=1)
+    wanted = (lam > 0.0) | (before > 0.0) | (w <= allowed + far[i] + far[j])
+    assert 0.1 < np.mean(wanted) < 0.9
+    then, listed, end = free.copy(), np.full(len(b), -1, np.int32), np.zeros_like(start[1:])
+    projection.choose(start, i, j, f["normal"], b, u, then, lam, before, allowed, end, listed)
+    for s, (first, last) in enumerate(zip(start[:-1], end, strict=True)):
+        rows = np.arange(first, start[s + 1])
+        np.testing.assert_array_equal(listed[first:last], rows[wanted[rows]])
+    np.testing.assert_array_equal(then, u)
 
 
 def test_the_end_is_local():

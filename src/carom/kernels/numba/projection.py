@@ -26,6 +26,13 @@ other, would keep all rows busy for as many sweeps again: the more so the larger
 end is local: rows over the tolerance are solved one by one, then those which that brought over it.
 A change that spreads fades below the tolerance after some rows.  If it does not, sweeps go on.
 
+Of a pile that is on the move half of the rows are far from closed, and stay so.  A row that
+does not push is swept only where
+
+    w_k <= tol_k + ( |u_i - u_i'| + |u_j - u_j'| ) / 2                                          (6)
+
+with u' as it was when this was last asked, some sweeps ago.  Whether all is solved is asked of all.
+
 lam need not be unique: where contacts outnumber the directions of motion, a part of it is a stress
 that holds itself.  A guess may have much of it that the new geometry no longer allows, and that
 part fades slowly.  Where a guess makes no progress, lam = 0 takes its place; and where momentum
@@ -65,7 +72,8 @@ _STALL = 0.7  # ... which must have brought the residual down by this factor
 _SWING = 4.0  # times the least (5) since the last start: too much momentum
 _ELSEWHERE = 1e-6  # of the largest change of a velocity: a far echo of it need not be resolved
 _ROUNDING = 16 * np.finfo(float).eps  # of the velocities that make up a w_k
-_RENEW = 8  # sweeps between two evaluations of (4), but for the first ones
+_RENEW = 8  # sweeps between two evaluations of (4), and of (6), but for the first ones
+_AHEAD = 0.5  # of the last change of a velocity: how far (6) looks
 _LOOKS = 12  # at each row, on average, in the local end: a body may have thousands of them
 _TURNS = 8  # of the local end, which changes u and with it (4)
 _FUSED = {"contract"}  # a multiplication and an addition in one instruction
@@ -94,17 +102,17 @@ def copy(source, target):
 
 @kernel(fastmath=_FUSED)
 def _sweep_slab(
-    begin, end, i_of, j_of, normal, b, inverse_mass, step, beta, allowed, u, lam, before
+    begin, end, listed, i_of, j_of, normal, b, inverse_mass, step, beta, allowed, u, lam, before
 ):
-    """(2) over rows begin to end; returns the restart sum, (5) and how many were over.
+    """(2) over rows listed[begin:end]; returns the restart sum, (5) and how many were over.
 
     What does not change is computed all the same: a branch that the processor cannot foresee would
     cost more.  Bodies without inverse mass are shared by slabs, so they are not written.  Indices
     are unsigned: of a signed one Numba asks at each use whether it counts from the end.
     """
     uphill, moved, over = 0.0, 0.0, 0
-    for row in range(begin, end):
-        k = np.uint64(row)
+    for place in range(begin, end):
+        k = np.uint64(listed[np.uint64(place)])
         i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
         nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
         ix, iy, iz = u[i, 0], u[i, 1], u[i, 2]
@@ -138,9 +146,26 @@ def _together(slabs, parity):
 
 @kernel(parallel=True)
 def sweep(
-    start, i_of, j_of, normal, b, inverse_mass, step, beta, allowed, u, u_before, lam, before
+    start,
+    end,
+    listed,
+    i_of,
+    j_of,
+    normal,
+    b,
+    inverse_mass,
+    step,
+    beta,
+    allowed,
+    u,
+    u_before,
+    lam,
+    before,
 ):
-    """One accelerated sweep (2); returns the restart sum, (5) and how many rows were over."""
+    """One accelerated sweep (2), of slab s over the rows listed[start[s] : end[s]].
+
+    Returns the restart sum, (5) and how many rows were over.
+    """
     slabs = start.shape[0] - 1
     uphill, moved, over = np.zeros(slabs), np.zeros(slabs), np.zeros(slabs, np.int64)
     bodies = u.shape[0]
@@ -156,7 +181,8 @@ def sweep(
             s = 2 * half + parity if parity < 2 else slabs - 1
             uphill[s], moved[s], over[s] = _sweep_slab(
                 start[s],
-                start[s + 1],
+                end[s],
+                listed,
                 i_of,
                 j_of,
                 normal,
@@ -175,6 +201,42 @@ def sweep(
         change += moved[s]
         count += over[s]
     return total, change, count
+
+
+@kernel(fastmath=_FUSED)
+def _opens_at(k, i_of, j_of, normal, b, u):
+    """w_k of (3)."""
+    i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
+    return (
+        b[k]
+        + normal[k, 0] * (u[j, 0] - u[i, 0])
+        + normal[k, 1] * (u[j, 1] - u[i, 1])
+        + normal[k, 2] * (u[j, 2] - u[i, 2])
+    )
+
+
+@kernel(parallel=True)
+def choose(start, i_of, j_of, normal, b, u, u_then, lam, before, allowed, end, listed):
+    """List the rows that push, and (6), slab by slab as for ``sweep``; u_then becomes u."""
+    bodies, slabs = u.shape[0], start.shape[0] - 1
+    far = np.empty(bodies)
+    for piece in prange((bodies + _PIECE - 1) // _PIECE):
+        for i in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
+            square = 0.0
+            for d in range(3):
+                square += (u[i, d] - u_then[i, d]) ** 2
+                u_then[i, d] = u[i, d]
+            far[i] = _AHEAD * np.sqrt(square)
+    for s in prange(slabs):
+        at = start[s]
+        for row in range(start[s], start[s + 1]):
+            k = np.uint64(row)
+            near = allowed[k] + far[i_of[k]] + far[j_of[k]]
+            pushes = lam[k] > 0.0 or before[k] > 0.0
+            if pushes or not (_opens_at(k, i_of, j_of, normal, b, u) > near):
+                listed[at] = row
+                at += 1
+        end[s] = at
 
 
 @kernel(parallel=True)
@@ -199,14 +261,7 @@ def push(start, i_of, j_of, normal, inverse_mass, lam, u):
 def _row_residual(k, i_of, j_of, normal, b, step, u, lam):
     """|R_k| of (3)."""
     k = np.uint64(k)
-    i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
-    w = (
-        b[k]
-        + normal[k, 0] * (u[j, 0] - u[i, 0])
-        + normal[k, 1] * (u[j, 1] - u[i, 1])
-        + normal[k, 2] * (u[j, 2] - u[i, 2])
-    )
-    return abs(min(w, lam[k] / step[k]))
+    return abs(min(_opens_at(k, i_of, j_of, normal, b, u), lam[k] / step[k]))
 
 
 @kernel(parallel=True)
@@ -310,12 +365,7 @@ def finish(start, rows, i_of, j_of, normal, b, inverse_mass, step, u, lam, allow
             listed[k] = False
             i, j = i_of[k], j_of[k]
             nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
-            w = (
-                b[k]
-                + nx * (u[j, 0] - u[i, 0])
-                + ny * (u[j, 1] - u[i, 1])
-                + nz * (u[j, 2] - u[i, 2])
-            )
+            w = _opens_at(k, i_of, j_of, normal, b, u)
             if abs(min(w, lam[k] / step[k])) <= _SHARE * allowed[k]:
                 continue
             new = max(lam[k] - step[k] * w, 0.0)
@@ -348,11 +398,13 @@ def accelerated_gauss_seidel(
     sweeps.
     """
     rows = i_of.shape[0]
-    step, allowed = np.empty(rows), np.empty(rows)
+    step, allowed, listed = np.empty(rows), np.empty(rows), np.empty(rows, np.int32)
     for k in range(rows):
+        listed[k] = k
         step[k] = 1.0 / (inverse_mass[i_of[k]] + inverse_mass[j_of[k]])
     u, u_before, before = free.copy(), free.copy(), lam.copy()
     push(start, i_of, j_of, normal, inverse_mass, lam, u)
+    end, u_then, until = start[1:].copy(), u.copy(), _RENEW // 2
     theta, beta, done = _START, 0.0, 0
     brake, last, cold, plain = _BRAKE, np.inf, False, False
     few, look, least = _LOCAL * rows, _PATIENCE, np.inf
@@ -371,8 +423,14 @@ def accelerated_gauss_seidel(
             if worst <= _SHARE:
                 return u, worst, done
         fresh = False
+        if until == 0:
+            choose(start, i_of, j_of, normal, b, u, u_then, lam, before, allowed, end, listed)
+            until = _RENEW
+        until -= 1
         uphill, moved, over = sweep(
             start,
+            end,
+            listed,
             i_of,
             j_of,
             normal,
