@@ -59,6 +59,7 @@ from carom.kernels.numba.projection import (
     _ROUNDING,
     _SHARE,
     _STALL,
+    _opens_at,
     _together,
     largest,
     rows_of,
@@ -133,13 +134,19 @@ def _pushed(k, i, j, normal, arm, inverse, n, x, y, z, u):
 def _sweep_slab(
     begin, end, i_of, j_of, normal, arm, b, law, inverse, step, beta, allowed, u, lam, before
 ):
-    """A sweep over contacts begin to end; the restart sum, (7) and how many were over."""
+    """A sweep over contacts begin to end; the restart sum, (7) and how many were over.
+
+    What does not push and is open stays as it is: of a pile a sixth of the contacts, or more.
+    """
     uphill, moved, over = 0.0, 0.0, 0
     for row in range(begin, end):
         k = np.uint64(row)
         i, j = np.uint64(i_of[k]), np.uint64(j_of[k])
-        w = _relative(k, i, j, normal, arm, b, u)
         on, ox, oy, oz = lam[k, 0], lam[k, 1], lam[k, 2], lam[k, 3]
+        pushes = on != 0.0 or before[k, 0] != 0.0 or ox != 0.0 or oy != 0.0 or oz != 0.0
+        if not pushes and _opens_at(k, i_of, j_of, normal, b[:, 0], u) >= 0.0:
+            continue
+        w = _relative(k, i, j, normal, arm, b, u)
         yn = on + beta * (on - before[k, 0])
         yx = ox + beta * (ox - before[k, 1])
         yy = oy + beta * (oy - before[k, 2])
