@@ -45,10 +45,13 @@ __all__ = ["Problem", "Result", "load", "of_step"]
 
 _TURNS = 60  # of Newton's method, which takes over where sweeps end
 _STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most
+_CHEAP = 1000  # of them at first, of more contacts whose bodies are known
 _LARGE = 1000  # contacts, beyond which there are fewer of them
 _EARLY, _MANY = 3000, 100  # sweeps and contacts: beyond both, a sweep is dearer than multipliers
 _FULL = 300  # rows of W, up to which its root is found from all of its entries
 _PIVOTS, _LONG = 3000, 300  # of the path of contacts that yield, of so many; fewer of more
+_ASTRAY = 0.01  # of |q|: where so much is left after hundreds of sweeps of many contacts ...
+_DAMPED = 1.0  # ... they are damped by so much
 _HEAVY = 0.4  # damping of the sweeps that are tried last
 _ROUNDING = 1e-14  # of the largest eigenvalue of W: no motion
 _ASYMMETRY = 0.01  # of W, relative: beyond it a warning is given
@@ -150,16 +153,25 @@ class Problem:
         goal = tolerance * self._size
         early = n > _MANY and limit > _EARLY
         sweeps = _EARLY if early else limit
-        done, residual = self._swept(work, goal, not convex, self._data, sweeps)
+        astray = _ASTRAY * self._size if early else np.inf
+        done, residual = self._swept(work, goal, not convex, self._data, sweeps, astray)
         r, u = work[:size], work[size : 2 * size]
         if not residual <= goal:
-            r, residual, more = self._harder(r, residual, goal, convex, limit, early)
+            if done < sweeps:
+                damped = self._damped(_DAMPED)
+                r, more, residual = self._more(0.0 * r, goal, not convex, damped, sweeps)
+                done += more
+            if not residual <= goal:
+                r, residual, more = self._harder(r, residual, goal, convex, limit, early)
             u, done = self.W @ r + self.q, done + more
         return self._result(r, u, residual / self._size, done, tolerance)
 
-    def _swept(self, work, goal, coulomb, data, limit):
+    def _swept(self, work, goal, coulomb, data, limit, astray=np.inf):
         """Sweeps done and the residual, from the r in ``work``."""
-        return friction.sweeps(self.dim, coulomb, self._index, data, goal, limit, limit, work)[:2]
+        return friction.sweeps(self.dim, coulomb, self._index, data, goal, limit, astray, work)[:2]
+
+    def _damped(self, damping):
+        return proximal.packed(self.W, self.q, self.mu, self.dim, damping)[1]
 
     def _harder(self, r, residual, goal, convex, limit, early):
         """Where sweeps did not do it, one method after the other: r, its residual, iterations."""
@@ -169,8 +181,13 @@ class Problem:
         n, left = len(self.mu), limit - _EARLY
 
         def heavy(r):
-            data = proximal.packed(self.W, self.q, self.mu, self.dim, _HEAVY)[1]
-            return self._more(none, goal, coulomb, data, 5 * limit)
+            return self._more(none, goal, coulomb, self._damped(_HEAVY), 5 * limit)
+
+        def again(r):
+            other, more, found = self._more(r, goal, coulomb, self._data, left, _ASTRAY)
+            if found <= goal or more >= left:
+                return other, more, found
+            return self._more(r, goal, coulomb, self._damped(_DAMPED), left - more)
 
         def newton(r):
             return self._newton(r, goal, coulomb)
@@ -184,8 +201,8 @@ class Problem:
         stages = [newton, multipliers, path]
         if early:
             stages = [newton, path, multipliers] if n <= _LONG else stages
-            stages.insert(0, lambda r: self._more(r, goal, coulomb, self._data, left))
-            stages.insert(0, lambda r: multipliers(r, _STEPS))
+            cheap = n > _LONG and self._root is not None
+            stages = [lambda r: multipliers(r, _CHEAP if cheap else _STEPS), again, *stages]
         for stage in (*stages, heavy, lambda r: path(none)):
             other, more, found = stage(r)
             done += more
@@ -195,11 +212,11 @@ class Problem:
                 break
         return r, residual, done
 
-    def _more(self, r, goal, coulomb, data, limit):
+    def _more(self, r, goal, coulomb, data, limit, astray=np.inf):
         """Sweeps from r."""
         work = np.zeros(4 * len(r) + len(self.mu))
         work[: len(r)] = r
-        done, found = self._swept(work, goal, coulomb, data, limit)
+        done, found = self._swept(work, goal, coulomb, data, limit, astray * self._size)
         return work[: len(r)], done, found
 
     @cached_property
