@@ -57,8 +57,9 @@ _PIVOTS: Any = {
 def solve(root, q, mu, dim, size, r, good, turns, coulomb=True, W=None):
     """r from a guess until ``good(r)``, and Newton steps, of which there are about ``turns``.
 
-    ``root`` (dim n, d) is H M^(-1/2) with W = root root^T; where it is None, W will do.  ``size``
-    is that of proximal.sizes.
+    ``root`` (dim n, d) is H M^(-1/2) with W = root root^T; where it is None, W will do.  With both
+    W = root root^T need hold but nearly: w takes what is left of W r.  ``size`` is that of
+    proximal.sizes.
     """
     contacts = _Contacts(root, W, q, mu, dim, size, coulomb)
     y = r * contacts.weight / contacts.unit
@@ -71,6 +72,7 @@ def solve(root, q, mu, dim, size, r, good, turns, coulomb=True, W=None):
             r = y * contacts.unit / contacts.weight
             if good(r):
                 break
+            contacts.mend(y)
         eps = min(max((_FALL if solved else _RISE) * eps, _LEAST), _MOST)
     return r, made
 
@@ -83,14 +85,20 @@ class _Contacts:
         self.weight = np.repeat(np.sqrt(size), dim)
         scale, self.rooted = sparse.diags(1.0 / self.weight), root is not None
         self.G: Any = sparse.csr_matrix(scale @ root if self.rooted else scale @ W @ scale)
+        self.A: Any = None if W is None else sparse.csr_matrix(scale @ W @ scale)
         self.GT = self.G.T.tocsr() if self.rooted else sparse.eye(len(q), format="csr")
         dense = self.G.shape[1] <= _DENSE or self.G.nnz > _FILLED * np.prod(self.G.shape)
         self.full = self.G.toarray() if dense and self.rooted else None
         w = q / self.weight
         self.unit = np.max(np.abs(w), initial=0.0) or 1.0  # of y and u: the law has no scale
-        self.w = w / self.unit
+        self.w = self.free = w / self.unit
         self.law = proximal._Law(mu, dim, coulomb, np.ones(len(q)))
         self.coulomb = coulomb
+
+    def mend(self, y):
+        """w with what is left of A y."""
+        if self.rooted and self.A is not None:
+            self.w = self.free + (self.A @ y - self.G @ (self.GT @ y))
 
     def residual(self, y):
         """The norm of the natural map."""

@@ -129,7 +129,7 @@ class _Proximal:
         data[-size:] -= eps * np.repeat(self.sizes, self.dim) * centre
         work = np.zeros(4 * size + len(self.sizes))
         work[:size] = r
-        friction.sweeps(self.dim, coulomb, self.index, data, 0.1 * goal, sweeps, sweeps, work)
+        friction.sweeps(self.dim, coulomb, self.index, data, 0.1 * goal, sweeps, np.inf, work)
         return work[:size]
 
 

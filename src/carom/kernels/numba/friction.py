@@ -37,7 +37,7 @@ import numpy as np
 from carom.kernels.numba.disk import kernel
 
 _FUSED = {"contract", "nsz", "arcp"}
-DAMPING = 0.1  # of |A|; 0.05 to 0.2 do
+DAMPING = 0.1  # of |A|; 0.05 to 0.2 do, but for many contacts between the same bodies
 
 
 @kernel(fastmath=_FUSED, inline="never")
@@ -315,11 +315,12 @@ def _sweep2(coulomb, start, to, blocks, diagonal, weight, mu, skip2, r, u, last)
 
 _CEILING = 0.9  # of beta at first
 _HIGHEST = 0.997  # of it
-DONE, LIMIT, FORESEEN, FEW = 0, 1, 2, 3  # why sweeps end
+DONE, LIMIT, ASTRAY, FEW = 0, 1, 2, 3  # why sweeps end
 _SWING = 4.0  # times the least change2 of the window before: too much momentum
 _CRAWL = 0.3  # of it: too little
 _SHARE = 0.01  # of the goal, on average: a contact with a smaller residual does not move
 _WINDOW = 30  # sweeps between two looks at the progress
+_LOOK = 300  # sweeps, after which it is seen whether they go astray
 _MARGIN = 4.0  # the sum of squares of the changes foretells that of (4) to within this
 
 
@@ -396,11 +397,11 @@ def _part(dim, problem, r, u, inside):
 
 
 @kernel(fastmath=_FUSED)
-def _run(dim, coulomb, problem, goal, limit, foreseen, few, work):
+def _run(dim, coulomb, problem, goal, limit, astray, few, work):
     """Sweep from the r in ``work`` until (4) is below ``goal``; returns sweeps, residual, why.
 
-    It ends early where, at the rate of the last window, more than ``foreseen`` sweeps would be
-    needed, or where no more than ``few`` contacts move.
+    It ends early where (4) is above ``astray`` after some hundred sweeps, or where no more than
+    ``few`` contacts move.
     """
     start, to, blocks, diagonal, damped, weight, rho, mu, q = problem
     n = mu.shape[0]
@@ -462,18 +463,17 @@ def _run(dim, coulomb, problem, goal, limit, foreseen, few, work):
             if few > 0 and _moving(dim, s, problem, r, u, _SHARE * goal2 / n)[1] <= few:
                 why = FEW
                 break
-            if turn > 100 and foreseen < limit:
-                rate = math.log(least2 / previous2) / _WINDOW
-                if rate >= 0.0 or math.log(goal2 / least2) / rate > foreseen:
-                    why = FORESEEN
-                    break
+            looks = astray < math.inf and _LOOK <= turn < _LOOK + _WINDOW
+            if looks and not residual2(dim, mu, s, rho, r, u) <= astray * astray:
+                why = ASTRAY
+                break
             worst2, previous2, least2 = 0.0, least2, math.inf
     velocity(dim, start, to, blocks, q, r, u)
     return turn, math.sqrt(residual2(dim, mu, s, rho, r, u)), why
 
 
 @kernel()
-def sweeps(dim, coulomb, index, data, goal, limit, foreseen, work):
+def sweeps(dim, coulomb, index, data, goal, limit, astray, work):
     """Solve (1) from the r in ``work``; returns sweeps, residual and why it ended.
 
     ``index`` and ``data`` pack the problem as `_views` reads it; ``work`` holds r, then u, then
@@ -488,7 +488,7 @@ def sweeps(dim, coulomb, index, data, goal, limit, foreseen, work):
     few = n // 4
     done, local = 0, 0
     while True:
-        turns, residual, why = _run(dim, coulomb, problem, goal, limit - done, foreseen, few, work)
+        turns, residual, why = _run(dim, coulomb, problem, goal, limit - done, astray, few, work)
         done += turns
         if why != FEW or done >= limit:
             return done, residual, why
@@ -501,7 +501,7 @@ def sweeps(dim, coulomb, index, data, goal, limit, foreseen, work):
         part, own = _part(dim, problem, r, u, inside)
         room = np.zeros(4 * own.shape[0] + part[7].shape[0])
         room[: own.shape[0]] = own
-        turns, _, why = _run(dim, coulomb, part, 0.5 * goal, limit - done, foreseen, 0, room)
+        turns, _, why = _run(dim, coulomb, part, 0.5 * goal, limit - done, math.inf, 0, room)
         done += 1 + turns * own.shape[0] // size
         local += 1
         at = 0
@@ -509,5 +509,5 @@ def sweeps(dim, coulomb, index, data, goal, limit, foreseen, work):
             if inside[k]:
                 r[dim * k : dim * k + dim] = room[at : at + dim]
                 at += dim
-        if why == FORESEEN or local > 20:
+        if local > 20:
             few = 0

@@ -145,7 +145,7 @@ class Contacts:
         return replace(self, guess=lam, memory=memory, remembered=True)
 
     def frictional(self, b: np.ndarray, active) -> tuple[Any, Any, Any, int]:
-        """H (6 N, 3 n), w (3 n,), mu (n,) and 3 of the active contacts (carom/fclib.py).
+        """H (6 N, 3 n), w (3 n,), mu (n,) and 3 of the active contacts (carom/fclib).
 
         Discs move in space too, with nothing that goes across their plane.
         """

@@ -333,7 +333,7 @@ class _Block:
 
     @cached_property
     def local(self):
-        """W, q, mu and dim of carom/fclib.py, and sizes."""
+        """W, q, mu and dim of carom/fclib, and sizes."""
         from scipy import sparse
 
         from carom.projection import proximal

@@ -145,7 +145,7 @@ class Contacts(eqx.Module):
         )
 
     def frictional(self, b: Array, active) -> tuple[Any, Any, Any, int]:
-        """H (d, m n), w (m n,), mu (n,) and m of the active contacts (carom/fclib.py)."""
+        """H (d, m n), w (m n,), mu (n,) and m of the active contacts (carom/fclib)."""
         p, m, d = self.rows.shape
         mu = getattr(self.law, "mu", None)
         if mu is None or m == 1 or self.law.joints:

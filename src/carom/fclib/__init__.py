@@ -15,11 +15,10 @@ An answer is measured by the natural map as a velocity, relative to q,
 Most problems of piles have more unknowns than motions: u is determined, r often is not.
 """
 
-import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -33,12 +32,12 @@ from carom.errors import (
     FrictionError,
     KindError,
     MassError,
-    NonFiniteError,
     RecordError,
     ShapeError,
 )
+from carom.fclib import files, given
 from carom.kernels import friction
-from carom.projection import augmented_friction, compliant, proximal
+from carom.projection import augmented_friction, compliant, proximal, roots
 from carom.projection.cones import onto_cone
 from carom.status import Status
 
@@ -46,10 +45,13 @@ __all__ = ["Problem", "Result", "load", "of_step"]
 
 _TURNS = 60  # of Newton's method, which takes over where sweeps end
 _STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most
+_CHEAP = 1000  # of them at first, of more contacts whose bodies are known
 _LARGE = 1000  # contacts, beyond which there are fewer of them
 _EARLY, _MANY = 3000, 100  # sweeps and contacts: beyond both, a sweep is dearer than multipliers
 _FULL = 300  # rows of W, up to which its root is found from all of its entries
 _PIVOTS, _LONG = 3000, 300  # of the path of contacts that yield, of so many; fewer of more
+_ASTRAY = 0.01  # of |q|: where so much is left after hundreds of sweeps of many contacts ...
+_DAMPED = 1.0  # ... they are damped by so much
 _HEAVY = 0.4  # damping of the sweeps that are tried last
 _ROUNDING = 1e-14  # of the largest eigenvalue of W: no motion
 _ASYMMETRY = 0.01  # of W, relative: beyond it a warning is given
@@ -88,17 +90,17 @@ class Problem:
 
     @suggesting
     def __init__(self, *, W, q, mu, dim=3, motion=None):
-        self.dim = _dimension(dim)
-        self.q = _vector(q, "q")
-        self.W = _matrix(W, "W", (len(self.q), len(self.q)))
+        self.dim = given.dimension(dim)
+        self.q = given.vector(q, "q")
+        self.W = given.matrix(W, "W", (len(self.q), len(self.q)))
         if len(self.q) % self.dim:
             raise ShapeError(
                 f"q has {len(self.q)} entries, which is no multiple of dim={dim}: each contact has "
                 "a normal component and dim - 1 tangential ones"
             )
-        self.mu = _friction(mu, len(self.q) // self.dim)
+        self.mu = given.friction(mu, len(self.q) // self.dim)
         self.motion = motion
-        self.asymmetry = _asymmetry(self.W)
+        self.asymmetry = given.asymmetry(self.W)
         if self.asymmetry > _ASYMMETRY:
             warnings.warn(
                 f"W is not symmetric: |W - W^T| reaches {self.asymmetry:.1e} of |W|. It is solved "
@@ -114,9 +116,9 @@ class Problem:
 
         ``mu`` and ``dim`` are those of ``Problem``.
         """
-        f, w = _vector(f, "f"), _vector(w, "w")
-        M = _matrix(M, "M", (len(f), len(f)))
-        H = _matrix(H, "H", (len(f), len(w)))
+        f, w = given.vector(f, "f"), given.vector(w, "w")
+        M = given.matrix(M, "M", (len(f), len(f)))
+        H = given.matrix(H, "H", (len(f), len(w)))
         solve = _inverse(M)
         W = H.T @ solve(H)
         motion = {"M": M, "H": H, "f": f, "w": w}
@@ -137,11 +139,11 @@ class Problem:
         with a status, and is not raised: (1) need not have an answer where contacts wedge each
         other and q drives them together.
         """
-        tolerance = _number(tolerance, "tolerance", "such as 1e-8")
+        tolerance = given.number(tolerance, "tolerance", "such as 1e-8")
         if not 0.0 < tolerance < np.inf:
             raise CaromError(f"tolerance={tolerance}: it must be positive, such as 1e-8")
         if type(limit) is not int or limit < 1:
-            limit = _count(limit, "limit")
+            limit = given.count(limit, "limit")
         n, size = len(self.mu), len(self.q)
         work = np.zeros(4 * size + n)
         if start is not None:
@@ -151,16 +153,25 @@ class Problem:
         goal = tolerance * self._size
         early = n > _MANY and limit > _EARLY
         sweeps = _EARLY if early else limit
-        done, residual = self._swept(work, goal, not convex, self._data, sweeps)
+        astray = _ASTRAY * self._size if early else np.inf
+        done, residual = self._swept(work, goal, not convex, self._data, sweeps, astray)
         r, u = work[:size], work[size : 2 * size]
         if not residual <= goal:
-            r, residual, more = self._harder(r, residual, goal, convex, limit, early)
+            if done < sweeps:
+                damped = self._damped(_DAMPED)
+                r, more, residual = self._more(0.0 * r, goal, not convex, damped, sweeps)
+                done += more
+            if not residual <= goal:
+                r, residual, more = self._harder(r, residual, goal, convex, limit, early)
             u, done = self.W @ r + self.q, done + more
         return self._result(r, u, residual / self._size, done, tolerance)
 
-    def _swept(self, work, goal, coulomb, data, limit):
+    def _swept(self, work, goal, coulomb, data, limit, astray=np.inf):
         """Sweeps done and the residual, from the r in ``work``."""
-        return friction.sweeps(self.dim, coulomb, self._index, data, goal, limit, limit, work)[:2]
+        return friction.sweeps(self.dim, coulomb, self._index, data, goal, limit, astray, work)[:2]
+
+    def _damped(self, damping):
+        return proximal.packed(self.W, self.q, self.mu, self.dim, damping)[1]
 
     def _harder(self, r, residual, goal, convex, limit, early):
         """Where sweeps did not do it, one method after the other: r, its residual, iterations."""
@@ -170,8 +181,13 @@ class Problem:
         n, left = len(self.mu), limit - _EARLY
 
         def heavy(r):
-            data = proximal.packed(self.W, self.q, self.mu, self.dim, _HEAVY)[1]
-            return self._more(none, goal, coulomb, data, 5 * limit)
+            return self._more(none, goal, coulomb, self._damped(_HEAVY), 5 * limit)
+
+        def again(r):
+            other, more, found = self._more(r, goal, coulomb, self._data, left, _ASTRAY)
+            if found <= goal or more >= left:
+                return other, more, found
+            return self._more(r, goal, coulomb, self._damped(_DAMPED), left - more)
 
         def newton(r):
             return self._newton(r, goal, coulomb)
@@ -185,8 +201,8 @@ class Problem:
         stages = [newton, multipliers, path]
         if early:
             stages = [newton, path, multipliers] if n <= _LONG else stages
-            stages.insert(0, lambda r: self._more(r, goal, coulomb, self._data, left))
-            stages.insert(0, lambda r: multipliers(r, _STEPS))
+            cheap = n > _LONG and self._root is not None
+            stages = [lambda r: multipliers(r, _CHEAP if cheap else _STEPS), again, *stages]
         for stage in (*stages, heavy, lambda r: path(none)):
             other, more, found = stage(r)
             done += more
@@ -196,18 +212,34 @@ class Problem:
                 break
         return r, residual, done
 
-    def _more(self, r, goal, coulomb, data, limit):
+    def _more(self, r, goal, coulomb, data, limit, astray=np.inf):
         """Sweeps from r."""
         work = np.zeros(4 * len(r) + len(self.mu))
         work[: len(r)] = r
-        done, found = self._swept(work, goal, coulomb, data, limit)
+        done, found = self._swept(work, goal, coulomb, data, limit, astray * self._size)
         return work[: len(r)], done, found
+
+    @cached_property
+    def _sizes(self):
+        """(n,) |W_kk|."""
+        return proximal.sizes(self.W, self.dim)[1]
+
+    @cached_property
+    def _root(self):
+        """G with W = G G^T, but for what of W is not symmetric or negative; None if not found."""
+        if self.motion is not None and (lower := roots.lower(self.motion["M"])) is not None:
+            return (lower @ self.motion["H"]).T.tocsr()
+        if len(self.q) > _FULL:
+            return roots.of_bodies(self.W, self.dim, self._sizes)
+        full = self.W.toarray()
+        square, axes = np.linalg.eigh(0.5 * (full + full.T))
+        kept = square > _ROUNDING * np.max(square, initial=0.0)
+        return sparse.csr_matrix(axes[:, kept] * np.sqrt(square[kept]))
 
     def _newton(self, r, goal, coulomb):
         """Where sweeps crawl, from what they found."""
-        sizes = proximal.sizes(self.W, self.dim)[1]
-        data = self.W, self.q, self.mu, self.dim, sizes, self._index, self._data
-        root = None if self.motion is None else _root(self)
+        data = self.W, self.q, self.mu, self.dim, self._sizes, self._index, self._data
+        root = None if self.motion is None and len(self.q) <= _FULL else self._root
         r, turns, _ = proximal.solve(*data, r, 0.9 * goal, coulomb, _TURNS, root=root)
         return r, turns, self.residual(r, convex=not coulomb) * self._size
 
@@ -222,11 +254,10 @@ class Problem:
                 best, least = r, found
             return least <= goal
 
-        sizes = proximal.sizes(self.W, self.dim)[1]
-        steps, root = min(max(_STEPS, steps), _LONGEST), _root(self)
+        steps, root = min(max(_STEPS, steps), _LONGEST), self._root
         if root is None:  # then a step takes ten times as long
             steps = steps * _LARGE // max(_LARGE, len(self.mu))
-        data = root, self.q, self.mu, self.dim, sizes, r
+        data = root, self.q, self.mu, self.dim, self._sizes, r
         made = augmented_friction.solve(*data, good, steps, not convex, self.W)[1]
         return best, made, least
 
@@ -238,7 +269,7 @@ class Problem:
         def good(r):
             return self.residual(r) * self._size <= goal
 
-        data = self.W, self.q, self.mu, self.dim, proximal.sizes(self.W, self.dim)[1]
+        data = self.W, self.q, self.mu, self.dim, self._sizes
         most = _PIVOTS * _LONG // max(_LONG, len(self.mu))
         r, pivots, _ = compliant.solve(*data, r, most, good)
         return r, pivots, self.residual(r) * self._size
@@ -257,17 +288,17 @@ class Problem:
 
         ``title`` and ``description`` are words in it.
         """
-        path = _path(path)
+        path = given.named(path)
         if result is not None:
             if not isinstance(result, Result):
                 raise KindError(f"result={result!r}: what problem.solve() returns is wanted")
             self._impulse(result.r, "the r of the result")
         if not path.absolute().parent.is_dir():
             raise RecordError(f"there is no folder {path.absolute().parent}: make it first")
-        _write(self, path, result, str(title), str(description))
+        files.write(self, path, result, str(title), str(description))
 
     def _impulse(self, r, name):
-        r = _vector(r, name)
+        r = given.vector(r, name)
         if r.shape != self.q.shape:
             raise ShapeError(f"{name} has shape {r.shape}; this problem's is {self.q.shape}")
         return r
@@ -280,106 +311,14 @@ class Problem:
         return Result(r, u, residual, iterations, status, v)
 
 
-def _root(problem) -> Any:
-    """G with W = G G^T, but for what of W is not symmetric or negative; None where W is large."""
-    if problem.motion is not None and problem.motion["M"].nnz == problem.motion["M"].shape[0]:
-        return problem.motion["H"].T @ sparse.diags(1.0 / np.sqrt(problem.motion["M"].diagonal()))
-    if len(problem.q) > _FULL:
-        return None
-    full = problem.W.toarray()
-    square, axes = np.linalg.eigh(0.5 * (full + full.T))
-    kept = square > _ROUNDING * np.max(square, initial=0.0)
-    return sparse.csr_matrix(axes[:, kept] * np.sqrt(square[kept]))
-
-
 def _natural(problem, r, u, s):
     """(3) before the norm, contact by contact: (n, dim).  Written apart from the kernels."""
     r, u = r.reshape(-1, problem.dim), u.reshape(-1, problem.dim)
-    mu, rho = problem.mu, 1.0 / proximal.sizes(problem.W, problem.dim)[1]
+    mu, rho = problem.mu, 1.0 / problem._sizes
     push = u.copy()
     push[:, 0] += s * mu * np.linalg.norm(u[:, 1:], axis=1)
     z = r - rho[:, None] * push
     return (r - onto_cone(z, mu, np)) / rho[:, None]
-
-
-# What was given.
-
-
-def _dimension(dim) -> int:
-    if np.ndim(dim) or dim not in (2, 3):
-        raise ShapeError(f"dim={dim!r}: it is 2 (planar) or 3 (spatial)")
-    return int(dim)
-
-
-def _number(x, name, example) -> float:
-    if type(x) is float:
-        return x
-    try:
-        return float(x)
-    except (TypeError, ValueError):
-        raise KindError(f"{name}={x!r}: a number is wanted, {example}") from None
-
-
-def _count(x, name) -> int:
-    found = _number(x, name, "such as 20000")
-    if not (found.is_integer() and found >= 1.0):
-        raise KindError(f"{name}={x!r}: a whole number from 1 on is wanted, such as 20000")
-    return int(found)
-
-
-def _real(x, name) -> np.ndarray:
-    """A new array of floats."""
-    try:
-        found = np.asarray(x)
-        if found.dtype.kind in "biuf":
-            return np.array(found, float)
-        if found.dtype.kind == "O" and all(isinstance(one, numbers.Real) for one in found.flat):
-            return found.astype(float)
-    except (TypeError, ValueError):  # such as rows of several lengths
-        pass
-    raise KindError(f"{name}={str(x)[:60]!r}: real numbers are wanted")
-
-
-def _vector(x, name) -> np.ndarray:
-    x = _real(x, name)
-    if x.ndim != 1:
-        raise ShapeError(f"{name} has shape {x.shape}; one axis is wanted")
-    if not np.all(np.isfinite(x)):
-        raise NonFiniteError(f"{name}[{np.flatnonzero(~np.isfinite(x))[0]}] is not finite")
-    return x
-
-
-def _matrix(A, name, shape) -> sparse.csc_matrix:
-    if not sparse.issparse(A):
-        A = _real(A, name)
-        if A.ndim != 2:
-            raise ShapeError(f"{name} has shape {A.shape}; two axes are wanted")
-    elif A.dtype.kind not in "biuf":
-        raise KindError(f"{name} has entries of type {A.dtype}: real numbers are wanted")
-    A = sparse.csc_matrix(A, dtype=float)
-    if A.shape != shape:
-        raise ShapeError(f"{name} has shape {A.shape}; with the vectors given it must be {shape}")
-    A.sum_duplicates()
-    if not np.all(np.isfinite(A.data)):
-        raise NonFiniteError(f"{name} has an entry that is not finite")
-    return A
-
-
-def _friction(mu, contacts) -> np.ndarray:
-    mu = _real(mu, "mu")
-    if mu.ndim == 0:
-        mu = np.full(contacts, float(mu))
-    if mu.shape != (contacts,):
-        raise ShapeError(f"mu has shape {mu.shape}; a number or ({contacts},) is wanted")
-    if not np.all(np.isfinite(mu)) or np.any(mu < 0.0):
-        bad = mu[~(np.isfinite(mu) & (mu >= 0.0))][0]
-        raise FrictionError(f"mu={bad:g}: friction coefficients are finite and not negative")
-    return mu
-
-
-def _asymmetry(W) -> float:
-    largest = np.max(np.abs(W.data), initial=0.0)
-    return 0.0 if largest == 0.0 else float(np.max(np.abs((W - W.T).data), initial=0.0) / largest)
 
 
 def _inverse(M) -> Callable[[Any], Any]:
@@ -391,6 +330,9 @@ def _inverse(M) -> Callable[[Any], Any]:
     if M.nnz == M.shape[0] and np.array_equal(M.indices, np.arange(M.shape[0])):
         scale = sparse.diags(1.0 / M.data)
         return lambda x: scale @ x
+    lower = roots.lower(M)
+    if lower is not None:
+        return lambda x: lower.T @ (lower @ x)
     try:
         factor = linalg.splu(M)
     except RuntimeError as error:
@@ -461,9 +403,6 @@ class _Listener:
         return self._world.project(metric, target, contacts, b, active)
 
 
-# Files.
-
-
 def load(path) -> Problem:
     """Read an FCLIB file, local (W, q, mu) or global (M, H, f, w, mu).
 
@@ -472,126 +411,5 @@ def load(path) -> Problem:
     path
         The file, HDF5 as FCLIB lays it out.
     """
-    import h5py
-
-    path = _path(path)
-    if not path.is_file():
-        raise RecordError(f"there is no file {path}")
-    try:
-        opened = h5py.File(path, "r")
-    except OSError as error:
-        raise RecordError(f"{path} is no HDF5 file: {error}") from error
-    with opened as file:
-        for name, read in (("fclib_local", _read_local), ("fclib_global", _read_global)):
-            if name in file:
-                return read(file[name], path)
-        raise RecordError(f"{path} holds {sorted(file)}: neither fclib_local nor fclib_global")
-
-
-def _path(path) -> Path:
-    try:
-        return Path(path)
-    except TypeError:
-        raise KindError(f"path={path!r}: the name of a file is wanted") from None
-
-
-def _read_local(group, path) -> Problem:
-    _no_equalities(group, ("V", "R"), path)
-    return Problem(
-        W=_read_matrix(group, "W", path),
-        q=_read(group, "vectors/q", path),
-        mu=_read(group, "vectors/mu", path),
-        dim=_read_count(group, "spacedim", path),
-    )
-
-
-def _read_global(group, path) -> Problem:
-    _no_equalities(group, ("G",), path)
-    return Problem.from_global(
-        M=_read_matrix(group, "M", path),
-        H=_read_matrix(group, "H", path),
-        f=_read(group, "vectors/f", path),
-        w=_read(group, "vectors/w", path),
-        mu=_read(group, "vectors/mu", path),
-        dim=_read_count(group, "spacedim", path),
-    )
-
-
-def _read(group, name, path) -> np.ndarray:
-    """Numbers, one axis."""
-    if name not in group:
-        raise RecordError(f"{path} has no {group.name.strip('/')}/{name}")
-    return np.ravel(_real(group[name][()], f"{name} of {path}"))
-
-
-def _read_count(group, name, path) -> int:
-    found = _read(group, name, path)
-    if len(found) != 1 or not found[0].is_integer():
-        raise RecordError(f"{path}: {name} = {found}, where one whole number is wanted")
-    return int(found[0])
-
-
-def _no_equalities(group, names, path):
-    for name in names:
-        if name in group:
-            raise RecordError(
-                f"{path} has equality constraints ({name}), which are not read: eliminate them and "
-                "use carom.fclib.Problem"
-            )
-
-
-def _read_matrix(group, name, path) -> Any:
-    """m, n, nz, p, i, x: nz = -1 by columns, -2 by rows, and that many triplets if >= 0."""
-    if name not in group:
-        raise RecordError(f"{path} has no matrix {name}")
-    entry = group[name]
-    m, n, nz = (_read_count(entry, key, path) for key in ("m", "n", "nz"))
-    p, i = (_read(entry, key, path).astype(np.int64) for key in ("p", "i"))
-    x = _read(entry, "x", path)
-    if nz < -2:
-        raise RecordError(f"{path}: nz={nz} of {name} is none of -1 (columns), -2 (rows), >= 0")
-    if nz >= 0:  # p holds columns, i rows
-        count, rows, columns = nz, i[:nz], p[:nz]
-    else:
-        count, lines = (int(p[-1]) if len(p) else 0), (n if nz == -1 else m)
-        if len(p) != lines + 1 or p[0] != 0 or np.any(np.diff(p) < 0):
-            raise RecordError(f"{path}: p of {name} is {p}, which does not count {lines} lines")
-        along, across = np.repeat(np.arange(lines), np.diff(p)), i[:count]
-        rows, columns = (across, along) if nz == -1 else (along, across)
-    if not len(rows) == len(columns) == len(x[:count]) == count:
-        raise RecordError(
-            f"{path}: {name} has {len(i)} indices and {len(x)} entries, where {count} are wanted"
-        )
-    for at, end, what in ((rows, m, "row"), (columns, n, "column")):
-        if np.any(bad := (at < 0) | (at >= end)):
-            raise RecordError(f"{path}: {name} has the {what} {at[bad][0]}, but {end} of them")
-    return sparse.coo_matrix((x[:count], (rows, columns)), shape=(m, n)).tocsc()
-
-
-def _write(problem, path, result, title, description):
-    import h5py
-
-    with h5py.File(path, "w") as file:
-        motion = problem.motion
-        group = file.create_group("fclib_local" if motion is None else "fclib_global")
-        group["spacedim"] = np.array([problem.dim], np.int32)
-        matrices = {"W": problem.W} if motion is None else {k: motion[k] for k in ("M", "H")}
-        vectors = {"q": problem.q} if motion is None else {k: motion[k] for k in ("f", "w")}
-        for name, A in matrices.items():
-            _write_matrix(group.create_group(name), A)
-        for name, x in (vectors | {"mu": problem.mu}).items():
-            group[f"vectors/{name}"] = x
-        for name, text in (("title", title), ("description", description), ("math_info", "")):
-            group[f"info/{name}"] = np.bytes_(text + "\0")
-        if result is not None:
-            for name in ("r", "u") if result.v is None else ("r", "u", "v"):
-                file[f"solution/{name}"] = getattr(result, name)
-
-
-def _write_matrix(group, A):
-    A = A.tocsc()
-    numbers = {"m": A.shape[0], "n": A.shape[1], "nz": -1, "nzmax": A.nnz}
-    for name, value in numbers.items():
-        group[name] = np.array([value], np.int32)
-    group["p"], group["i"] = A.indptr.astype(np.int32), A.indices.astype(np.int32)
-    group["x"] = A.data
+    found = files.read(path)
+    return Problem.from_global(**found) if "M" in found else Problem(**found)

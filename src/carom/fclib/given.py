@@ -1,0 +1,93 @@
+"""What is given to a frictional problem, looked at."""
+
+import numbers
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from carom.errors import FrictionError, KindError, NonFiniteError, ShapeError
+
+
+def dimension(dim) -> int:
+    if np.ndim(dim) or dim not in (2, 3):
+        raise ShapeError(f"dim={dim!r}: it is 2 (planar) or 3 (spatial)")
+    return int(dim)
+
+
+def number(x, name, example) -> float:
+    if type(x) is float:
+        return x
+    try:
+        return float(x)
+    except (TypeError, ValueError):
+        raise KindError(f"{name}={x!r}: a number is wanted, {example}") from None
+
+
+def count(x, name) -> int:
+    found = number(x, name, "such as 20000")
+    if not (found.is_integer() and found >= 1.0):
+        raise KindError(f"{name}={x!r}: a whole number from 1 on is wanted, such as 20000")
+    return int(found)
+
+
+def real(x, name) -> np.ndarray:
+    """A new array of floats."""
+    try:
+        found = np.asarray(x)
+        if found.dtype.kind in "biuf":
+            return np.array(found, float)
+        if found.dtype.kind == "O" and all(isinstance(one, numbers.Real) for one in found.flat):
+            return found.astype(float)
+    except (TypeError, ValueError):  # such as rows of several lengths
+        pass
+    raise KindError(f"{name}={str(x)[:60]!r}: real numbers are wanted")
+
+
+def vector(x, name) -> np.ndarray:
+    x = real(x, name)
+    if x.ndim != 1:
+        raise ShapeError(f"{name} has shape {x.shape}; one axis is wanted")
+    if not np.all(np.isfinite(x)):
+        raise NonFiniteError(f"{name}[{np.flatnonzero(~np.isfinite(x))[0]}] is not finite")
+    return x
+
+
+def matrix(A, name, shape) -> sparse.csc_matrix:
+    if not sparse.issparse(A):
+        A = real(A, name)
+        if A.ndim != 2:
+            raise ShapeError(f"{name} has shape {A.shape}; two axes are wanted")
+    elif A.dtype.kind not in "biuf":
+        raise KindError(f"{name} has entries of type {A.dtype}: real numbers are wanted")
+    A = sparse.csc_matrix(A, dtype=float)
+    if A.shape != shape:
+        raise ShapeError(f"{name} has shape {A.shape}; with the vectors given it must be {shape}")
+    A.sum_duplicates()
+    if not np.all(np.isfinite(A.data)):
+        raise NonFiniteError(f"{name} has an entry that is not finite")
+    return A
+
+
+def friction(mu, contacts) -> np.ndarray:
+    mu = real(mu, "mu")
+    if mu.ndim == 0:
+        mu = np.full(contacts, float(mu))
+    if mu.shape != (contacts,):
+        raise ShapeError(f"mu has shape {mu.shape}; a number or ({contacts},) is wanted")
+    if not np.all(np.isfinite(mu)) or np.any(mu < 0.0):
+        bad = mu[~(np.isfinite(mu) & (mu >= 0.0))][0]
+        raise FrictionError(f"mu={bad:g}: friction coefficients are finite and not negative")
+    return mu
+
+
+def asymmetry(W) -> float:
+    largest = np.max(np.abs(W.data), initial=0.0)
+    return 0.0 if largest == 0.0 else float(np.max(np.abs((W - W.T).data), initial=0.0) / largest)
+
+
+def named(path) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise KindError(f"path={path!r}: the name of a file is wanted") from None
