@@ -163,7 +163,8 @@ class Problem:
                 done += more
             if not residual <= goal:
                 r, residual, more = self._harder(r, residual, goal, convex, limit, early)
-            u, done = self.W @ r + self.q, done + more
+                done += more
+            u = self.W @ r + self.q
         return self._result(r, u, residual / self._size, done, tolerance)
 
     def _swept(self, work, goal, coulomb, data, limit, astray=np.inf):
