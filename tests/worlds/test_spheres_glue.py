@@ -192,6 +192,40 @@ def test_pull_without_glue_is_found():
     assert "glue, memory" in halved
 
 
+def over_a_hole(walls, force, **options):
+    """A disc over a hole of width 1.2 between two ends of panels, pushed and then pulled."""
+    return carom.Spheres(
+        [[3.4, np.sqrt(0.9**2 - 0.6**2)]],
+        0.9,
+        walls=walls,
+        force=lambda t, x, v: np.array([force(t)]),
+        glue=True,
+        tolerance=1e-8,
+        **options,
+    )
+
+
+def test_a_panel_and_its_image_have_a_glue_each():
+    """As two panels do: pushed more onto one end than onto the other, then pulled away."""
+    one, other = (carom.spheres.Panel((x, 0.0), (2.8, 0.0), (0.0, 0.0)) for x in (0.0, 4.0))
+    for side in (0.9, -0.9):
+
+        def force(t, side=side):
+            return (side, -1.5) if t < 0.2 else (0.0, 2.0)
+
+        both, repeated = (
+            carom.solve(pile, carom.Maury(), t1=0.6, dt=1e-2, record=EVERY)
+            for pile in (
+                over_a_hole([one, other], force),
+                over_a_hole([one], force, periodic=(4.0, None)),
+            )
+        )
+        counts = [len(c) for c in both.contacts]
+        assert {0, 1, 2} == set(counts)  # it leaves one end, and then the other
+        assert [len(c) for c in repeated.contacts] == counts
+        np.testing.assert_allclose(repeated.x, both.x, rtol=0.0, atol=1e-7)
+
+
 def test_refused():
     with pytest.raises(errors.RestitutionError, match="inelastic"):
         pulled(restitution=0.5)

@@ -42,6 +42,7 @@ class Contacts:
     e: Any  # restitution: a number, (p,), or of speed (materials.py)
     measure_rate: Any = field(repr=False)  # gives (p,) d gap / dt at fixed positions [m/s]
     memory: Any = field(repr=False)  # the list they are of, and the guess (memory.py)
+    place: np.ndarray = field(repr=False)  # (p,) int, where that has them: source, or of an image
     gamma: np.ndarray | None = None  # (p,) what glue remembers, <= 0, where there is any
     sliding: Sliding | None = None  # where there is friction; m is then 4 or 7, else 1 (sliding.py)
     touching: bool = False  # whether all of them count as closed, some a little open
@@ -101,7 +102,7 @@ class Contacts:
     def kept(self, lam: np.ndarray) -> Any:
         """What the next step starts from: the list, and multipliers: those that kept gaps open."""
         if self.gamma is not None:
-            glue = self.memory.glue.after(self.i, self.source, remembered(self.gamma, lam[:, 0]))
+            glue = self.memory.glue.after(self.i, self.place, remembered(self.gamma, lam[:, 0]))
             return replace(self.remembering(lam).memory, glue=glue)
         return self.memory if self.remembered else self.remembering(lam).memory
 
@@ -127,6 +128,7 @@ class Contacts:
             i=self.i[active],
             j=self.j[active],
             source=self.source[active],
+            place=self.place[active],
             normal=self.normal[active],
             gap=self.gap[active],
             start=counted[self.start],
@@ -141,7 +143,7 @@ class Contacts:
     def remembering(self, lam: np.ndarray) -> "Contacts":
         """The same with these multipliers as the next guess."""
         lam = lam[:, 0] if lam.ndim > self.guess.ndim else lam
-        memory = self.memory.after(self.i, self.source, lam)
+        memory = self.memory.after(self.i, self.place, lam)
         return replace(self, guess=lam, memory=memory, remembered=True)
 
     def frictional(self, b: np.ndarray, active) -> tuple[Any, Any, Any, int]:

@@ -2,6 +2,10 @@
 
 The list of near pairs and the last multipliers save time; contacts that pushed are closed to the
 tolerance (``World.contacts``).  A run that goes on bit for bit needs both.
+
+Where space repeats, a sphere may touch a Panel and its image, or up to eight of them.  Each has a
+glue of its own: image k of wall w has the column w + W (k_x mod 2 + 2 (k_y mod 2) + 4 (k_z mod 2)),
+for only images beside each other are touched at once.
 """
 
 from dataclasses import dataclass, replace
@@ -9,6 +13,7 @@ from dataclasses import dataclass, replace
 import jax
 import numpy as np
 
+from carom import kernels
 from carom.worlds.spheres.neighbours import PairList
 
 
@@ -103,6 +108,24 @@ def _by_place(pair, wall, i, source, values):
     other = np.zeros_like(wall)
     other[i[walls], -1 - source[walls]] = values[walls]
     return made[:-1], other
+
+
+def with_images(walls: tuple[int, ...], pile) -> tuple[int, ...]:
+    """``walls``, the shape of what is known of walls, with a column for each image that matters."""
+    kinds = pile.walls.at(pile.start)[0]
+    several = pile.glue and np.any(pile.period > 0.0) and np.any(kinds == kernels.rows.PANEL)
+    return (walls[0], 8 * walls[1], *walls[2:]) if several else walls
+
+
+def places(source, point, kinds, data, cell) -> np.ndarray:
+    """(p,) ``source`` with -1 - column for panels, whose images touch at ``point`` (p, 3)."""
+    of, found = -1 - source, source.copy()
+    panels = np.flatnonzero((source < 0) & (kinds[np.maximum(of, 0)] == kernels.rows.PANEL))
+    corner, first, second = np.split(data[of[panels], :9], 3, axis=1)
+    image = np.rint((point[panels] - corner - 0.5 * (first + second)) * cell.inverse)
+    ends = np.abs(first) + np.abs(second) < cell.period  # else it goes on into its image
+    found[panels] -= len(data) * (np.where(ends, image % 2, 0).astype(int) @ (1, 2, 4))
+    return found
 
 
 def glue_for(walls: tuple[int, ...], memory: Memory) -> Glue:

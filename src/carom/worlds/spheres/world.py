@@ -16,7 +16,7 @@ from carom.worlds.spheres.contacts import Contacts, beyond_rounding
 from carom.worlds.spheres.glued import Doubled
 from carom.worlds.spheres.implicit import held_back, stiffness
 from carom.worlds.spheres.materials import Materials, most
-from carom.worlds.spheres.memory import Memory, glue_for
+from carom.worlds.spheres.memory import Memory, glue_for, places, with_images
 from carom.worlds.spheres.metric import Metric, fastest, largest, lengths
 from carom.worlds.spheres.moved import Moved
 from carom.worlds.spheres.neighbours import FEW, Cell, PairList, margins, within_period
@@ -54,7 +54,8 @@ class World(Moved):
         self._inverse_mass = np.zeros(self.N + len(pile.walls.obstacles_at(pile.start)[0]) + 1)
         self._inverse_mass[: self.N] = 1.0 / pile.mass
         size = [7 if pile.rolls else 4] * pile.spins
-        self._walls = (self.N, len(pile.walls.at(pile.start)[0]), *size)
+        walls = (self.N, len(pile.walls.at(pile.start)[0]), *size)
+        self._walls = with_images(walls, pile)
         if pile.spins:
             self.inverse = sliding.inverses(pile, len(self._inverse_mass))
         # inside of a step alone:
@@ -469,6 +470,9 @@ class World(Moved):
         i, j, source = (np.empty(p, np.int32) for _ in range(3))
         normal, gap = np.empty((p, 3)), np.empty(p)
         kernels.rows.fill_rows(x, at, r, reach, whole, *lists, start, i, j, source, normal, gap)
+        place = source
+        if self._walls[1] > len(kinds):
+            place = places(source, x[i] + (r[i] + gap)[:, None] * normal, kinds, data, self.cell)
         small, slides = np.append(rounding, 0.0), None
         if self.pile.spins:
             arm = np.append(r, 0.0)[np.stack([i, j], axis=1)]
@@ -490,12 +494,13 @@ class World(Moved):
             gap,
             start,
             len(x) + 1,
-            memory.guess(i, source),
+            memory.guess(i, place),
             small.take(i) + small.take(j),
             self.materials.restitution(i, j, source),
             lambda c: self._rate(c, t, x),
             memory,
-            None if memory.glue is None else memory.glue.of(i, source),
+            place,
+            None if memory.glue is None else memory.glue.of(i, place),
             slides,
         )
 
