@@ -523,3 +523,40 @@ def test_what_is_refused():
     with pytest.raises(errors.KindError, match="Maury"):
         carom.solve(on_a_slope(3, rolling=0.1), carom.PaoliSchatzman(), t1=1.0, dt=0.1)
     assert repr(on_a_slope(2, rolling=0.1)).endswith("rolling=0.1, twisting=0)")
+
+
+def between_belts():
+    """Two spheres between two planes and a cylinder, of which two are belts; mu = 3."""
+    x = np.array([[0.0, 0.0, 0.0], [0.752, -0.739, -0.652]])
+    r = np.array([0.781, np.linalg.norm(x[1]) - 0.781])
+    walls = []
+    for n, belt in (
+        ((-0.614, -0.374, -0.695), (0.0, 0.0, 0.0)),
+        ((0.071, -0.613, 0.787), (1.722, 0.830, -1.012)),
+    ):
+        n = np.array(n) / np.linalg.norm(n)
+        walls.append(carom.Plane(n * np.min(x @ n - r), n, velocity=belt))
+    axis, y = np.array([0.604, 0.604, 0.520]), x - x[1] / 2.0
+    axis /= np.linalg.norm(axis)
+    y -= np.outer(y @ axis, axis)
+    wide = np.max(np.linalg.norm(y, axis=1) + r) * (1.0 + 1e-15)
+    walls.append(carom.spheres.Cylinder(x[1] / 2.0, axis, wide, velocity=(-0.678, 0.292, -0.196)))
+    return carom.Spheres(
+        x,
+        r,
+        mass=[1.24, 1.84],
+        inertia=[0.116, 0.0246],
+        spin=[(2.95, 1.53, -21.1), (14.9, 5.49, -5.65)],
+        walls=walls,
+        gravity=(0.111, 1.748, -0.386),
+        friction=3.0,
+        rolling=1.0,
+    )
+
+
+def test_where_a_guess_is_worse_than_none():
+    """From the guess that sweeps leave no method ends; from no impulses Newton's does."""
+    sol = carom.solve(between_belts(), carom.Maury(), t1=5.7e-3, dt=1.425e-3)
+    assert sol.ok
+    assert sol.stats.loose == 0
+    assert sol.stats.residual <= sol.pile.tolerance

@@ -344,8 +344,8 @@ def test_spheres_with_too_much_friction_do_not_stop():
 @pytest.mark.parametrize(
     ("d", "stages"),
     [
-        (2, ["near", "far", "path", "multipliers"]),
-        (3, ["multipliers", "path"]),
+        (2, ["afresh", "near", "far", "path", "multipliers"]),
+        (3, ["afresh", "multipliers", "path"]),
     ],
 )
 def test_each_way_to_solve_a_block_takes_its_turn(d, stages, monkeypatch):

@@ -186,7 +186,8 @@ def _at_once(problem, planar, turns, limit):
     """Turns and pivots made on all contacts, and whether they led to an answer."""
     block, rows = _block_of(problem, planar), len(problem[1])
     done = block.newton(min(turns, limit))
-    for name, most in _stages(rows, planar, block.answered()) if rows <= _ROWS else ():
+    stages = [("afresh", turns), *_stages(rows, planar, block.answered())]
+    for name, most in stages if rows <= _ROWS else ():
         if block.least <= _SHARE:
             break
         done += getattr(block, name)(min(most, limit - done))
@@ -351,11 +352,18 @@ class _Block:
 
     def newton(self, turns):
         """Newton's method on proximal problems from the first r; how many turns there were."""
+        return self._newton(self.first.ravel(), turns)
+
+    def afresh(self, turns):
+        """The same from no impulses: a guess may be worse than none."""
+        return self._newton(np.zeros(self.first.size), turns)
+
+    def _newton(self, r, turns):
         from carom.projection import proximal
 
         W, q, mu, m, size = self.local
-        r = self.first.ravel()
-        goal = 0.5 * proximal.residual(W, q, mu, m, size, r) / max(self.least, 1.0)
+        best = self.best.ravel()
+        goal = 0.5 * proximal.residual(W, q, mu, m, size, best) / max(self.least, 1.0)
         pace = proximal.MANY if len(self.mu) > _ROWS else proximal.FEW
         given = *self.local, *proximal.packed(W, q, mu, m), r, goal, True, turns
         return proximal.solve(*given, self.good, self.root, pace)[1]

@@ -30,6 +30,7 @@ _NEVER_MIND = 1e30  # in its place where only the overlap counts
 _ROUNDING = 8.0 * np.finfo(float).eps  # of coordinates and radii: a gap so small is closed
 _OVER = 0.1  # of a step, for the rate of a gap: rounding in it is ten units in a step
 _ELSEWHERE = 1e-6  # of the largest shift, as in kernels/numba/projection.py
+_GLUED = 0.5  # smallest radii: no gap that is glued has slid open by more
 _ROUGH = 24  # sweeps after which it is seen how far a blow throws what it meets
 
 
@@ -92,17 +93,19 @@ class World(Moved):
 
         What rests rests to the tolerance to which it is held: a contact that opens by so little
         would else fall shut, in a step of its own, and a pile never come to rest.  Where none has
-        pushed yet and nothing bounces all count as if they had: rounding is not to decide.  With
-        friction that it pushed is all that is remembered: of a guess, what it is off by would be
-        off in each step.
+        pushed yet and nothing bounces all count as if they had: rounding is not to decide.  What is
+        glued is closed, though it may have slid open by more (glued.py).  With friction that it
+        pushed is all that is remembered: of a guess, what it is off by would be off in each step.
         """
         reach = np.full(self.N, 0.0 if memory is None else self._length())
+        if memory is not None and self.pile.glue:
+            reach[:] = _GLUED * self.pile.smallest
         found = self._contacts(t, q, reach, memory)
         holds = self._normal(found) > 0.0
         holds |= not (np.any(holds) or self.pile.bounces)
-        if found.gamma is not None:
-            holds |= found.gamma < 0.0
         held = np.where(holds, self._length(), 0.0)
+        if found.gamma is not None:
+            held = np.where(found.gamma < 0.0, np.inf, held)
         found.rounding = np.maximum(found.rounding, held)
         if self.pile.rubs:
             found.guess = np.zeros_like(found.guess)
