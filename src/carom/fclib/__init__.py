@@ -199,10 +199,12 @@ class Problem:
         def path(r):
             return self._path(r, goal, convex)
 
-        stages = [newton, multipliers, path]
+        stages, swept = [newton, multipliers, path], r
         if early:
             stages = [newton, path, multipliers] if n <= _LONG else stages
             cheap = n > _LONG and self._root is not None
+            if cheap:  # what they found last may lead nowhere
+                stages = [newton, multipliers, lambda r: multipliers(swept), path]
             stages = [lambda r: multipliers(r, _CHEAP if cheap else _STEPS), again, *stages]
         for stage in (*stages, heavy, lambda r: path(none)):
             other, more, found = stage(r)

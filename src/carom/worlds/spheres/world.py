@@ -30,7 +30,6 @@ _NEVER_MIND = 1e30  # in its place where only the overlap counts
 _ROUNDING = 8.0 * np.finfo(float).eps  # of coordinates and radii: a gap so small is closed
 _OVER = 0.1  # of a step, for the rate of a gap: rounding in it is ten units in a step
 _ELSEWHERE = 1e-6  # of the largest shift, as in kernels/numba/projection.py
-_GLUED = 0.5  # smallest radii: no gap that is glued has slid open by more
 _ROUGH = 24  # sweeps after which it is seen how far a blow throws what it meets
 
 
@@ -99,7 +98,7 @@ class World(Moved):
         """
         reach = np.full(self.N, 0.0 if memory is None else self._length())
         if memory is not None and self.pile.glue:
-            reach[:] = _GLUED * self.pile.smallest
+            reach = np.maximum(reach, _SLACK_RADII * self.pile.smallest)  # as in a step
         found = self._contacts(t, q, reach, memory)
         holds = self._normal(found) > 0.0
         holds |= not (np.any(holds) or self.pile.bounces)
