@@ -12,7 +12,7 @@ are accelerated as Nesterov does for gradients: a sweep T starts from an extrapo
 
 and u, which is linear in lam, is extrapolated with it.  When (y - l_next) . (l_next - l) > 0 the
 momentum points uphill and theta starts again (O'Donoghue and Candes 2015); the next sweep is then
-a plain one, and those alone converge.  beta is at most 1 - c / sqrt(16 + n) in sweep n: what is
+a plain one, and those alone converge.  beta is at most 1 - c / (34 + n) in sweep n: what is
 left after many sweeps is what fades slowly, and needs more of it.  Where thousands of rows share
 one body (a sphere so fast that it may meet them all) a sweep is no gradient step, and momentum may
 grow without end while it points downhill.  So it starts again too, and c is doubled, where
@@ -63,7 +63,7 @@ from numba import prange
 
 from carom.kernels.numba.disk import kernel
 
-_BRAKE = 0.6  # c of the largest beta; with less the residual swings (docs/performance.md)
+_BRAKE, _LATER = 6.8, 34.0  # of the largest beta; with a smaller c the residual swings
 _START = 6.0  # of theta, when a guess is given: 10 % fewer sweeps than from 1
 _LOCAL = 0.04  # of the rows: when a sweep found no more over the tolerance, the end is local
 _SHARE = 0.98  # of the tolerance; the rest is for the rounding that the sweeps leave in u
@@ -481,7 +481,7 @@ def accelerated_gauss_seidel(
             theta, beta = 1.0, 0.0
         else:
             following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * theta * theta))
-            ceiling = 0.0 if plain else max(0.0, 1.0 - brake / np.sqrt(16.0 + done))
+            ceiling = 0.0 if plain else max(0.0, 1.0 - brake / (_LATER + done))
             theta, beta = following, min((theta - 1.0) / following, ceiling)
         if done >= look and not held:
             look += _PATIENCE
