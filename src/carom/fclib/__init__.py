@@ -158,8 +158,8 @@ class Problem:
         r, u = work[:size], work[size : 2 * size]
         if not residual <= goal:
             if done < sweeps:
-                damped = self._damped(_DAMPED)
-                r, more, residual = self._more(0.0 * r, goal, not convex, damped, sweeps)
+                none, damped = np.zeros_like(r), self._damped(_DAMPED)  # r may be no number
+                r, more, residual = self._more(none, goal, not convex, damped, sweeps)
                 done += more
             if not residual <= goal:
                 r, residual, more = self._harder(r, residual, goal, convex, limit, early)
