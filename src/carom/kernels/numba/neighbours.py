@@ -40,7 +40,7 @@ from numba import prange
 from carom.kernels.numba.disk import kernel
 from carom.kernels.numba.projection import largest
 
-_ROOM = 16  # partners of a body that are kept while all are counted
+_ROOM = 24  # partners of a body that are kept while all are counted
 _RUNS = 1024  # rows of cells: one that would look at more looks at all bodies
 _FAR = np.int64(2**62)
 _SPARE = 1e-3  # of a cell, and
@@ -113,21 +113,21 @@ def _cells_within(x, reach, low, count, width):
 def _look(p, begin, stop, cell, x, a, order, cells, box, free, found, at, end):
     """Partners of the sphere at place p among those at places begin to stop that are in ``cell``.
 
-    ``cell`` is a level, and first and last along x, y and z.  They are written from ``at`` on,
-    before ``end``; returns where they end.
+    ``cell`` is a level, and first and last along x, y and z; on its own level p looks at later
+    places alone.  They are written from ``at`` on, before ``end``; returns where they end.
     """
     level, x0, x1, y0, y1, z0, z1 = cell
-    i, own = order[p], cells[p, 0]
     px, py, pz, pr = x[p, 0], x[p, 1], x[p, 2], a[p]
+    if level == cells[p, 0]:
+        begin = max(begin, p + 1)
+    periodic = box[2, 0] + box[2, 1] + box[2, 2] > 0.0
     for place in range(begin, stop):
         q = np.uint64(place)
-        j = order[q]
-        if level == own and j <= i:
-            continue
         dx, dy, dz = x[q, 0] - px, x[q, 1] - py, x[q, 2] - pz
-        dx -= box[1, 0] * np.rint(dx * box[2, 0])
-        dy -= box[1, 1] * np.rint(dy * box[2, 1])
-        dz -= box[1, 2] * np.rint(dz * box[2, 2])
+        if periodic:
+            dx -= box[1, 0] * np.rint(dx * box[2, 0])
+            dy -= box[1, 1] * np.rint(dy * box[2, 1])
+            dz -= box[1, 2] * np.rint(dz * box[2, 2])
         reach = pr + a[q]
         if dx * dx + dy * dy + dz * dz > reach * reach:
             continue
@@ -136,11 +136,11 @@ def _look(p, begin, stop, cell, x, a, order, cells, box, free, found, at, end):
             or not x0 <= cells[q, 1] <= x1
             or not y0 <= cells[q, 2] <= y1
             or not z0 <= cells[q, 3] <= z1
-            or (i >= free and j >= free)
+            or (order[p] >= free and order[q] >= free)
         ):
             continue
         if at < end:
-            found[at] = j
+            found[at] = order[q]
         at += 1
     return at
 
@@ -149,7 +149,7 @@ def _look(p, begin, stop, cell, x, a, order, cells, box, free, found, at, end):
 def _search(p, x, a, order, cells, first, mask, largest, counts, box, free, found, at, end):
     """Partners of the sphere at place ``p``: written from ``at`` on, before ``end``; their number.
 
-    On its own level those of larger index, on finer ones all.
+    On its own level those at later places, on finer ones all.
     """
     begun, own = at, cells[p, 0]
     for level in range(own, largest.shape[0]):
@@ -202,8 +202,8 @@ def find_pairs(x, a, order, cells, first, mask, largest, counts, box, free):
 
     ``x`` and ``a`` are in the order of cells; ``largest`` (L,) is the largest a_i of each level.
     ``box`` (3 + L, 3): low corner, period, 1 / period (0 where not periodic), and the width of the
-    cells of each level.  Returns the first entry of each body (B + 1,) and the partners; a pair of
-    two levels is listed by the body on the coarser one (``turned``).
+    cells of each level.  Returns the first entry of each body (B + 1,) and the partners, in no
+    order; a pair is listed by the one that found the other (``turned``).
     """
     B = order.shape[0]
     start = np.zeros(B + 1, np.int64)
@@ -251,7 +251,6 @@ def find_pairs(x, a, order, cells, first, mask, largest, counts, box, free):
                 start[i],
                 start[i + 1],
             )
-        _sort(found, start[i], start[i + 1])
     return start, found
 
 
@@ -353,21 +352,30 @@ def renewed(start, second, chosen, around_start, partners):
 
 @kernel()
 def turned(start, second):
-    """A list whose pairs are each listed by the body of smaller index, partners in order."""
+    """A list whose pairs are each listed by the body of smaller index, partners in order.
+
+    First by the larger one: who is then dealt out in the order of the larger is in order.
+    """
     B = start.shape[0] - 1
-    new = np.zeros(B + 1, np.int64)
+    new, high = np.zeros(B + 1, np.int64), np.zeros(B + 1, np.int64)
     for i in range(B):
         for k in range(start[i], start[i + 1]):
             new[min(i, second[k]) + 1] += 1
+            high[max(i, second[k]) + 1] += 1
     _running_sum(new)
-    at, found = new[:-1].copy(), np.empty_like(second)
+    _running_sum(high)
+    at, lower = high[:-1].copy(), np.empty_like(second)
     for i in range(B):
         for k in range(start[i], start[i + 1]):
-            low = min(i, second[k])
-            found[at[low]] = max(i, second[k])
-            at[low] += 1
-    for i in range(B):
-        _sort(found, new[i], new[i + 1])
+            j = max(i, second[k])
+            lower[at[j]] = min(i, second[k])
+            at[j] += 1
+    at, found = new[:-1].copy(), np.empty_like(second)
+    for j in range(B):
+        for k in range(high[j], high[j + 1]):
+            i = lower[k]
+            found[at[i]] = j
+            at[i] += 1
     return new, found
 
 

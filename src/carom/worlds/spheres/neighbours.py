@@ -103,9 +103,7 @@ class PairList:
         found = kernels.neighbours.find_pairs(
             self.x[order], a[order], order, cells, first, mask, largest, counts, box, self.free
         )
-        if len(largest) > 1:
-            found = kernels.neighbours.turned(*found)
-        self._arranged(*found)
+        self._arranged(*kernels.neighbours.turned(*found))
 
     def _arranged(self, start, second):
         self.start, self.second = start, second
