@@ -1,11 +1,16 @@
 """What a motion meets that was not looked for: contacts beyond their reach, edges of panels."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from carom import kernels
+from carom.status import Status
 from carom.worlds.spheres.metric import fastest, lengths
 from carom.worlds.spheres.neighbours import PairList
 
+_ROUGH = (24, 48, 96, 192, 384)  # sweeps, then it is seen how far a blow throws what it meets
+_ROUGHLY = 0.03  # radii: a residual with which it is known well enough
 ENTERED = 1.5  # lengths of the tolerance: a curved wall, or a panel, is left by no more
 
 
@@ -15,6 +20,30 @@ def struck_hard(world, contacts, free, b, dt) -> bool:
         return False
     w = opened(contacts, free[:, :3]) + b[:, 0]
     return bool(dt * np.min(w, initial=0.0) < -world.pile.smallest)
+
+
+def thrown(world, t, q, free, dt, contacts, b, reach):
+    """Contacts and b with what a hard blow throws, how far it does (N,) [m], and sweeps so far.
+
+    Who will fly is seen in sweeps that are broken off, more of them each time until nobody goes
+    beyond what was looked at.  They start from no impulses: those of the step before, if it was a
+    blow too, would throw bodies that nothing throws now.
+    """
+    least, sweeps = reach, 0
+    contacts = replace(contacts, guess=np.zeros_like(contacts.guess))
+    for most in _ROUGH:
+        rough = world._project(
+            free[:, :3], contacts, b[:, 0], None, world._length() / dt, sweeps=most
+        )
+        sweeps += rough.iterations
+        memory, far = contacts.remembering(rough.multipliers).memory, dt * lengths(rough.point)
+        seen = rough.residual < _ROUGHLY or rough.status is Status.ok or np.all(far <= reach)
+        reach = np.maximum(least, 1.1 * far)
+        contacts = world._contacts(t, q, reach, memory)
+        b = contacts.ahead(dt)
+        if seen:
+            break
+    return contacts, b, reach, sweeps
 
 
 def missed(world, pairs: PairList, t, q, reach, moved, whole) -> bool:

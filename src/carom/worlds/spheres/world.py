@@ -20,7 +20,7 @@ from carom.worlds.spheres.memory import Memory, glue_for, places, with_images
 from carom.worlds.spheres.metric import Metric, fastest, largest, lengths
 from carom.worlds.spheres.moved import Moved
 from carom.worlds.spheres.neighbours import FEW, Cell, PairList, margins, within_period
-from carom.worlds.spheres.reach import ENTERED, missed, opened, past_panels, struck_hard
+from carom.worlds.spheres.reach import ENTERED, missed, opened, past_panels, struck_hard, thrown
 
 _ATTEMPTS = 40  # at a step: a reach too short is widened, a curved wall linearised again
 _SLACK_RADII = 0.01  # reach beyond the free motion, in smallest radii: for what is pushed
@@ -30,7 +30,6 @@ _NEVER_MIND = 1e30  # in its place where only the overlap counts
 _ROUNDING = 8.0 * np.finfo(float).eps  # of coordinates and radii: a gap so small is closed
 _OVER = 0.1  # of a step, for the rate of a gap: rounding in it is ten units in a step
 _ELSEWHERE = 1e-6  # of the largest shift, as in kernels/numba/projection.py
-_ROUGH = 24  # sweeps after which it is seen how far a blow throws what it meets
 
 
 class World(Moved):
@@ -151,14 +150,7 @@ class World(Moved):
             contacts = self._contacts(t, q, reach, memory, tangent_at, whole)
             b = contacts.ahead(dt)
             if turn == 0 and struck_hard(self, contacts, free, b, dt):
-                rough = self._project(
-                    free[:, :3], contacts, b[:, 0], None, self._length() / dt, sweeps=_ROUGH
-                )
-                memory = contacts.remembering(rough.multipliers).memory
-                sweeps += rough.iterations
-                reach = np.maximum(reach, 1.1 * dt * lengths(rough.point))
-                contacts = self._contacts(t, q, reach, memory, tangent_at, whole)
-                b = contacts.ahead(dt)
+                contacts, b, reach, sweeps = thrown(self, t, q, free, dt, contacts, b, reach)
             moved = self._obeyed(free, contacts, b, None, self._length() / dt)
             contacts = contacts.remembering(moved.multipliers)
             memory = contacts.memory
