@@ -12,6 +12,7 @@ step has A + eps in place of A, which does not change where it ends:
 
     (A + eps) (r' - r) = -u   in the rows of (1) that ask for u = 0                           (2)
 
+and (A + eps) d = eps (r' - r), its d added to r', takes most of the eps back with the same factors.
 Of impulses that make the same motion it finds the smallest that the modes from r = 0 lead to, as
 the proximal points of cones.py do.  It may go in circles, and then has no answer: what is left of
 the law says so.  Where Coulomb's law has several answers this decides which: the one these steps
@@ -28,7 +29,7 @@ import jax.numpy as jnp
 from jax import Array
 
 _EPS = 3e-8  # of rounding, 1e-16 / eps is left in impulses that are not unique
-_TURNS = 10  # most need 2: one finds the modes, one takes eps back
+_TURNS = 10  # most need one
 _ROUNDING = 4e-15  # of the terms of u
 
 
@@ -45,7 +46,11 @@ def newton_planar(A: Array, w: Array, mu: Array, active: Array) -> tuple[Array, 
 
     def turn(state):
         r, u, turns = state
-        d = _solved(*_equations(a, r, u, *law))
+        K, f, moves = _equations(a, r, u, *law)
+        solve = _factored(K)
+        d = solve(f)
+        more = solve([jnp.where(on, _EPS * x, 0.0) for on, x in zip(moves, d, strict=True)])
+        d = [x + y for x, y in zip(d, more, strict=True)]
         r = [x + y for x, y in zip(r, d, strict=True)]
         u = [x + _dot(row, d) for x, row in zip(u, a, strict=True)]
         return r, u, turns + 1
@@ -72,9 +77,9 @@ def _left(r, u, w, mu, active):
 
 
 def _equations(a, r, u, mu, active):
-    """The matrix and the right-hand side of (2)."""
+    """The matrix and the right-hand side of (2), and which of its rows ask for u = 0."""
     flat = range(len(r))
-    K, f = [], []
+    K, f, moves = [], [], []
     for k, on in enumerate(active):
         n, t = 2 * k, 2 * k + 1
         push, along = r[n] - u[n], r[t] - u[t]
@@ -88,28 +93,35 @@ def _equations(a, r, u, mu, active):
         tangent[t] = jnp.where(sticks, a[t][t] + _EPS, 1.0)
         K += [normal, tangent]
         f += [jnp.where(closed, -u[n], -r[n]), jnp.where(sticks, -u[t], slope * r[n] - r[t])]
-    return K, f
+        moves += [closed, sticks]
+    return K, f, moves
 
 
-def _solved(K, f):
-    """K^-1 f by blocks of two, one contact after the other."""
-    size = len(f)
-    K, f = [list(row) for row in K], list(f)
-    D = [None] * size
+def _factored(K):
+    """f -> K^-1 f, by blocks of two, one contact after the other."""
+    size, K = len(K), [list(row) for row in K]
+    D, below = {}, {}
     for n in range(0, size, 2):
         t = n + 1
         D[n] = K[n][n] * K[t][t] - K[n][t] * K[t][n]
         for i in range(t + 1, size):
             x = (K[i][n] * K[t][t] - K[i][t] * K[t][n]) / D[n]
             y = (K[i][t] * K[n][n] - K[i][n] * K[n][t]) / D[n]
+            below[i, n] = x, y
             for j in range(t + 1, size):
                 K[i][j] = K[i][j] - x * K[n][j] - y * K[t][j]
-            f[i] = f[i] - x * f[n] - y * f[t]
-    for n in reversed(range(0, size, 2)):
-        t = n + 1
-        for j in range(t + 1, size):
-            f[n], f[t] = f[n] - K[n][j] * f[j], f[t] - K[t][j] * f[j]
-        x = (K[t][t] * f[n] - K[n][t] * f[t]) / D[n]
-        y = (K[n][n] * f[t] - K[t][n] * f[n]) / D[n]
-        f[n], f[t] = x, y
-    return f
+
+    def solve(f):
+        f = list(f)
+        for (i, n), (x, y) in below.items():
+            f[i] = f[i] - x * f[n] - y * f[n + 1]
+        for n in reversed(range(0, size, 2)):
+            t = n + 1
+            for j in range(t + 1, size):
+                f[n], f[t] = f[n] - K[n][j] * f[j], f[t] - K[t][j] * f[j]
+            x = (K[t][t] * f[n] - K[n][t] * f[t]) / D[n]
+            y = (K[n][n] * f[t] - K[t][n] * f[n]) / D[n]
+            f[n], f[t] = x, y
+        return f
+
+    return solve
