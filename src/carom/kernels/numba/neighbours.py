@@ -265,18 +265,21 @@ def _all_around(i, x, a, period, inverse, free, is_chosen, found, at, end):
     """Partners of body i among all, written from ``at`` on, before ``end``; their number."""
     begun = at
     px, py, pz, pr = x[i, 0], x[i, 1], x[i, 2], a[i]
-    for j in range(x.shape[0]):
+    periodic = inverse[0] + inverse[1] + inverse[2] > 0.0
+    for body in range(x.shape[0]):
+        j = np.uint64(body)
         dx, dy, dz = x[j, 0] - px, x[j, 1] - py, x[j, 2] - pz
-        dx -= period[0] * np.rint(dx * inverse[0])
-        dy -= period[1] * np.rint(dy * inverse[1])
-        dz -= period[2] * np.rint(dz * inverse[2])
+        if periodic:
+            dx -= period[0] * np.rint(dx * inverse[0])
+            dy -= period[1] * np.rint(dy * inverse[1])
+            dz -= period[2] * np.rint(dz * inverse[2])
         reach = pr + a[j]
         if dx * dx + dy * dy + dz * dz > reach * reach:
             continue
-        if j == i or (is_chosen[j] and j < i) or (i >= free and j >= free):
+        if body == i or (is_chosen[j] and body < i) or (i >= free and body >= free):
             continue
         if at < end:
-            found[at] = j
+            found[at] = body
         at += 1
     return at - begun
 

@@ -19,7 +19,7 @@ _LONELY = 0.1  # partners that a body without any is taken to have
 _PAIRS = 6  # for each body, that fast bodies may add to a list
 _WIDE = 2.0  # times what 99 in 100 bodies reach: beyond it, a body is in no slab
 _SOON = 0.5  # of a margin: a body that has used so much of it will soon have used it up
-FEW = 256  # bodies: so many are looked for among all, not in cells
+FEW = 160  # bodies: so many are looked for among all, not in cells
 _SLAB_BODIES = 32  # at least, on average: below this a slab is not worth its bookkeeping
 
 
