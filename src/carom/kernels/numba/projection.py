@@ -448,7 +448,7 @@ def accelerated_gauss_seidel(
         if uphill != uphill:  # nan
             break
         if over <= few:
-            few *= 0.25
+            few, until = 0.25 * few, 0  # rows that it makes push are to be listed: (2) is of all
             if not first.shape[0]:
                 first, of_body = rows_of(i_of, j_of, inverse_mass)
             for _ in range(_TURNS):
