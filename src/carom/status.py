@@ -32,8 +32,8 @@ class Status(eqx.Enumeration):
         "(r - R)**2)"
     )
     infeasible = (
-        "no point satisfies all the constraints of this step: check that the gaps can be open "
-        "at the same time, and take a smaller dt if they move or bend fast"
+        "no point satisfies all the constraints of this step: check that the gaps can be open, "
+        "and the joints zero, at the same time, and take a smaller dt if they move or bend fast"
     )
     unconverged = (
         "a projection did not reach its tolerance: take a smaller dt, or a larger tolerance or "

@@ -205,6 +205,10 @@ def test_mistakes_are_named(tmp_path):
         problem.save(tmp_path / "a.hdf5", Problem(W=np.eye(6), q=np.ones(6), mu=0.5).solve())
     with pytest.raises(errors.KindError, match="a solution"):
         fclib.of_step("a")
+    with pytest.raises(errors.ShapeError, match=r"W\[0, 0\] = -1 is negative"):
+        Problem(W=-I3, q=one, mu=0.5)
+    with pytest.raises(errors.KindError, match="has no argument 'tol'; did you mean 'tolerance'"):
+        problem.solve(tol=1e-4)
     with pytest.raises(errors.RecordError, match="no file"):
         load(tmp_path / "none.hdf5")
     with h5py.File(tmp_path / "other.hdf5", "w") as file:
@@ -475,6 +479,10 @@ def test_a_step_of_a_system(scheme, tmp_path):
         restitution=0.4,
     )
     sol = carom.solve(blocks, scheme, [0, 0, 0, 0.1], [1.0, 0, 2.0, -1.0], t1=0.5, dt=1e-2)
+    for record in (1000, 1.5, -1000):
+        said = f"record={record}: a whole number from -51 to"
+        with pytest.raises(carom.errors.KindError, match=said):
+            fclib.of_step(sol, record)
     problem = fclib.of_step(sol, 30)
     problem.save(tmp_path / "step.hdf5")
     found = fclib.load(tmp_path / "step.hdf5").solve(1e-13)

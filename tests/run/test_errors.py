@@ -584,6 +584,12 @@ def test_what_a_function_may_not_do_is_told_with_its_line(functions, said):
             way(solved)(x)
 
 
+def test_a_joint_has_one_axis():
+    system = carom.System(**(OPEN | {"joint": lambda t, q: jnp.outer(q, q)}))
+    with pytest.raises(errors.ShapeError, match=r"joint returns shape \(1, 1\)"):
+        carom.solve(system, carom.Moreau(), [0.0], [1.0], t1=0.1, dt=0.01)
+
+
 @pytest.mark.parametrize(
     ("start", "said"),
     [(0.5, "no contact              nearest: gap 0 is 2.5 at t"), (-2.0, "closed at the start")],

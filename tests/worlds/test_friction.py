@@ -482,6 +482,21 @@ def test_slip_must_depend_on_v(slip):
         carom.solve(system, carom.Moreau(), [1.5, 0.0], [1.0, 0.0], t1=0.1, dt=0.1)
 
 
+@pytest.mark.parametrize(
+    ("gap", "slip", "name"),
+    [
+        (lambda t, q: q[1], lambda t, q, v: v, "slip of gap 0, component 1,"),
+        (lambda t, q: 1.0 - q[1], lambda t, q, v: v[1], "slip of gap 0"),
+        (lambda t, q: jnp.hypot(*q) - 0.1, lambda t, q, v: q @ v / jnp.hypot(*q), "slip of gap 0"),
+    ],
+)
+def test_slip_is_not_the_normal_velocity(gap, slip, name):
+    system = carom.System(force=Push(jnp.zeros(2)), gap=gap, slip=slip, friction=0.3)
+    said = name + " is the velocity at which the gap opens"
+    with pytest.raises(carom.errors.FrictionError, match=said):
+        carom.solve(system, carom.Moreau(), [0.0, 0.1], [2.0, -1.0], t1=0.1, dt=0.1)
+
+
 @pytest.mark.slow
 def test_a_slip_that_is_singular_at_the_start_is_none_that_lacks_v():
     """An arm that stands upright: its end slides as soon as it leans."""
@@ -495,7 +510,7 @@ def test_a_slip_that_is_singular_at_the_start_is_none_that_lacks_v():
     smooth = carom.System(
         force=lambda t, q, v: -q,
         gap=lambda t, q: q,
-        slip=lambda t, q, v: jnp.array([v[0], 0.0]),
+        slip=lambda t, q, v: jnp.array([v[1], 0.0]),
         friction=[0.3, 0.0],
     )
     assert carom.solve(smooth, carom.Moreau(), [1.0, 1.0], [1.0, 0.0], t1=0.1, dt=0.1).ok

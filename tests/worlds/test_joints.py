@@ -245,3 +245,33 @@ def test_a_million_steps(scheme):
     assert int(sol.stats.steps) == 1_000_000
     assert drift[1] <= drift[0] * 1.01
     assert drift[1] < 3e-5
+
+
+def _stretched(t, q):
+    """Two rods of length 1 between pins that are 1 + t apart."""
+    return jnp.array([jnp.hypot(q[0], q[1]) - 1.0, jnp.hypot(q[0] - 1.0 - t, q[1]) - 1.0])
+
+
+def _contradicting(t, q):
+    return jnp.array([q[0], q[0] - t])
+
+
+@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury()], ids=str)
+def test_joints_that_cannot_hold_end_a_run(scheme):
+    """Rods are straight at t = 1 and have no place after it; a run ends there, as dt falls."""
+    system = carom.System(force=lambda t, q, v: jnp.array([0.0, -G]), joint=_stretched)
+    for dt in (1e-2, 1e-3):
+        start = [0.5, -np.sqrt(0.75)], [0.5, 0.0]
+        sol = carom.solve(system, scheme, *start, t1=1.5, dt=dt, throw=False)
+        assert sol.status == carom.Status.infeasible
+        assert 1.0 - dt < sol.t[-1] < 1.0 + 10.0 * dt
+        held = max(np.max(np.abs(_stretched(t, q))) for t, q in zip(sol.t, sol.q, strict=True))
+        assert held < 10.0 * dt
+
+
+@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury(), carom.EventDriven()], ids=str)
+def test_joints_that_contradict_each_other(scheme):
+    """q = 0 and q = t: the second repeats the gradient of the first, and is not zero."""
+    system = carom.System(force=lambda t, q, v: 0.0 * q, joint=_contradicting)
+    with pytest.raises(carom.errors.InfeasibleError, match="joints zero"):
+        carom.solve(system, scheme, [0.0, 0.0], [0.0, 0.0], t1=1.0, dt=1e-2)

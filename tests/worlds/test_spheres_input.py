@@ -146,6 +146,8 @@ def test_a_fall_through_a_short_period():
 
 # ---- what is refused ----------------------------------------------------------------------------
 
+IN_SPACE = {"position": [[0.0, 1.0, 0.5]], "radius": 0.5}
+
 
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
@@ -168,6 +170,14 @@ def test_a_fall_through_a_short_period():
         ({"walls": [Obstacles([[9, 9]], [1, 2, 3])]}, errors.ShapeError, "1 obstacles has shape"),
         ({"walls": [Panel((0, 0), (0, 0))]}, errors.ShapeError, "must have a length"),
         ({"walls": [Plane((0, 0, 0), (0, 0, 1))]}, errors.ShapeError, "disks move in the plane"),
+        (IN_SPACE | {"walls": Plane((0, 0), (0, 1))}, errors.ShapeError, "Plane has 2 numbers"),
+        (IN_SPACE | {"walls": Box((-9, -9), (9, 9))}, errors.ShapeError, "Box has 2 numbers"),
+        (IN_SPACE | {"walls": Obstacles([[5, 5]], 0.1)}, errors.ShapeError, "has 2 numbers"),
+        (
+            {"walls": Plane((0, -1), (0, 1), velocity=(1, 1))},
+            errors.ShapeError,
+            "velocity = .* is not along the plane",
+        ),
     ],
 )
 def test_bad_input_has_a_name(options, kind, text):
@@ -192,6 +202,11 @@ def test_a_force_looks_and_does_not_touch():
 
     with pytest.raises(errors.RunError, match=r"force raised ValueError.*read-only"):
         carom.solve(falling(force=pushing), carom.Maury(), t1=1.0, dt=0.1)
+
+
+def test_a_wall_names_the_nearest_of_its_arguments():
+    with pytest.raises(errors.KindError, match="Plane has no argument 'velocty'; did you mean"):
+        Plane((0, 0), (0, 1), velocty=(1, 0))
 
 
 def test_a_wall_has_ten_numbers():

@@ -98,6 +98,7 @@ class Problem:
                 f"q has {len(self.q)} entries, which is no multiple of dim={dim}: each contact has "
                 "a normal component and dim - 1 tangential ones"
             )
+        given.check_diagonal(self.W)
         self.mu = given.friction(mu, len(self.q) // self.dim)
         self.motion = motion
         self.asymmetry = given.asymmetry(self.W)
@@ -129,6 +130,7 @@ class Problem:
         """n, the number of contacts."""
         return len(self.mu)
 
+    @suggesting
     def solve(self, tolerance=1e-8, *, start=None, convex=False, limit=20_000) -> Result:
         """An r whose residual (3) is at most ``tolerance``.
 
@@ -352,6 +354,7 @@ def _inverse(M) -> Callable[[Any], Any]:
 # Steps of a run.
 
 
+@suggesting
 def of_step(sol, record: int = -1) -> Problem:
     """The frictional problem of the step that starts at a record of a run: a global problem.
 
@@ -369,6 +372,9 @@ def of_step(sol, record: int = -1) -> Problem:
     """
     if not hasattr(sol, "starting"):
         raise KindError(f"sol={str(sol)[:60]!r}: a solution of carom.solve is wanted")
+    count = len(sol.t)
+    if not isinstance(record, int | np.integer) or not -count <= record < count:
+        raise KindError(f"record={record!r}: a whole number from {-count} to {count - 1} is wanted")
     world, t, q, v = sol.starting(record)
     heard = _Listener(world)
     scheme, dt = sol.scheme, float(sol.dt)

@@ -81,6 +81,17 @@ def friction(mu, contacts) -> np.ndarray:
     return mu
 
 
+def check_diagonal(W) -> None:
+    """Refuse a W in which an impulse pulls what it pushes."""
+    diagonal = W.diagonal()
+    worst = int(np.argmin(diagonal)) if len(diagonal) else 0
+    if len(diagonal) and diagonal[worst] < -1e-9 * np.max(np.abs(diagonal)):
+        raise ShapeError(
+            f"W[{worst}, {worst}] = {diagonal[worst]:.3g} is negative: W = H^T M^-1 H has none on "
+            "its diagonal; look at its sign, and at M"
+        )
+
+
 def asymmetry(W) -> float:
     largest = np.max(np.abs(W.data), initial=0.0)
     return 0.0 if largest == 0.0 else float(np.max(np.abs((W - W.T).data), initial=0.0) / largest)

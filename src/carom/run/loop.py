@@ -277,8 +277,10 @@ def _start_row(run, *parts):
 
 def one_step(run: Run, carry: Carry) -> tuple[Carry, Report]:
     """Advance by one step; a failed run keeps its last good state."""
-    new, report = run.scheme.step(run.system, carry.state, run.dt)
-    good = (carry.status == Status.ok) & (report.status == Status.ok)
+    old = carry.state
+    new, report = run.scheme.step(run.system, old, run.dt)
+    status = first_failure(report.status, run.system.held(old.t, old.q, new.t, new.q))
+    good = (carry.status == Status.ok) & (status == Status.ok)
     step = carry.step + 1
     state = jax.tree_util.tree_map(lambda new, old: jnp.where(good, new, old), new, carry.state)
     carry = Carry(
@@ -286,7 +288,7 @@ def one_step(run: Run, carry: Carry) -> tuple[Carry, Report]:
         state=State(run.time(step), state.q, state.v, state.memory),
         impulse=carry.impulse + jnp.where(good, _flat(report.impulse, carry.impulse.shape[0]), 0.0),
         stats=carry.stats.after(report, good),
-        status=first_failure(carry.status, report.status),
+        status=first_failure(carry.status, status),
     )
     return carry, report
 
@@ -331,8 +333,10 @@ def advance_listed(run: Run, carry: Carry, shape: Shape, until, capacity: int):
     def keep(loop):
         carry, rows, r = loop
         t1 = run.time(carry.step + 1)
-        new, report = scheme.portion(run.system, carry.state, t1)
-        good = report.status == Status.ok
+        old = carry.state
+        new, report = scheme.portion(run.system, old, t1)
+        status = first_failure(report.status, run.system.held(old.t, old.q, new.t, new.q))
+        good = status == Status.ok
         done = good & (new.t >= t1)
         state = State(jnp.where(done, t1, new.t), new.q, new.v, new.memory)
         push = jnp.where(good, _flat(report.impulse, carry.impulse.shape[0]), 0.0)
@@ -341,7 +345,7 @@ def advance_listed(run: Run, carry: Carry, shape: Shape, until, capacity: int):
             state=jax.tree_util.tree_map(lambda a, b: jnp.where(good, a, b), state, carry.state),
             impulse=carry.impulse + push,
             stats=carry.stats.after(report, done),
-            status=report.status,
+            status=status,
         )
         state = carry.state
         gap = run.system.gaps(state.t, state.q)

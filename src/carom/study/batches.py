@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.arguments import suggesting
 from carom.errors import StudyError
 from carom.run.progress import bar
 from carom.schemes.scheme import Scheme
@@ -28,6 +29,7 @@ _CHUNK_DEVICE = 2**20
 CRASHED = -1  # status of the members of a chunk whose program itself failed
 
 
+@suggesting
 def sweep(
     build: Callable,
     parameters: dict[str, Any],

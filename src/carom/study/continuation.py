@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from carom.arguments import suggesting
 from carom.errors import StudyError
 from carom.shown import Shown, counted
 from carom.study.flight import check_smooth
@@ -90,6 +91,7 @@ class Branch(Shown):
         return plot_branch(self, ax)
 
 
+@suggesting
 def follow(
     build: Callable,
     orbit: Orbit,

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.arguments import suggesting
 from carom.errors import StudyError
 from carom.run.going_on import admissible
 from carom.run.loop import Run, begin
@@ -22,6 +23,7 @@ from carom.worlds.system.apart import with_force_apart
 from carom.worlds.system.system import System
 
 
+@suggesting
 def poincare(
     system: System,
     q0,
@@ -78,6 +80,7 @@ def poincare(
     return xarray.Dataset(fields, attrs=attributes)
 
 
+@suggesting
 def bifurcation(
     build: Callable,
     values,
@@ -220,6 +223,7 @@ def _carried(plan: Plan, name: str, values):
     return xarray.Dataset(fields, coords={name: up, "direction": ["up", "down"]})
 
 
+@suggesting
 def basins(
     system: System,
     initial: dict,
@@ -345,6 +349,7 @@ def _alike(one, other, period, near):
     return any(np.max(np.abs(one[:period] - states)) <= near for states in turned)
 
 
+@suggesting
 def resonance(
     build: Callable,
     values,

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.arguments import suggesting
 from carom.errors import StudyError
 from carom.programs import compiled
 from carom.run.loop import Run, begin
@@ -60,6 +61,7 @@ class Exponents(Shown):
         return plot_exponents(self, ax)
 
 
+@suggesting
 def lyapunov(
     system: System,
     q0,

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from carom.arguments import suggesting
 from carom.errors import StudyError
 from carom.run.record import Record
 from carom.run.solve import solve
@@ -91,6 +92,7 @@ class Orbit(Shown):
         return plot_orbit(self, system, ax, coordinate)
 
 
+@suggesting
 def orbit(
     system: System,
     q0,

@@ -78,6 +78,19 @@ def check(walls, t: float, dimension: int) -> None:
                 f"the surface of {type(wall).__name__} moves with {v.tolist()} and spins by "
                 f"{w.tolist()}, out of the plane of the disks: velocity has 2 numbers, spin is one"
             )
+        _check_along(wall, v[0], t)
+
+
+def _check_along(wall, velocity, t):
+    """Refuse a surface that leaves a plane which stays."""
+    if type(wall).__name__ != "Plane" or callable(wall.point) or callable(wall.normal):
+        return
+    ((_, data),) = wall.pieces(t)
+    if abs(velocity @ data[3:6]) > 1e-9 * np.linalg.norm(velocity):
+        raise errors.ShapeError(
+            f"velocity = {velocity.tolist()} of the surface of a Plane is not along the plane: for "
+            "a plane that moves itself give its point as a function of t"
+        )
 
 
 def given_velocity(value, t: float) -> np.ndarray:

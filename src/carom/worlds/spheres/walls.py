@@ -6,11 +6,12 @@ With friction the surface of a wall takes spheres along (surfaces.py): ``velocit
 how it moves, as a belt or a turntable does that stays where it is; None: as the wall itself.
 """
 
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from carom.arguments import suggesting
 from carom.contracts import Wall
 from carom.errors import KindError, ShapeError
 from carom.worlds.spheres import surfaces
@@ -75,6 +76,7 @@ def described(kind: int, *data) -> tuple[int, np.ndarray]:
     return kind, np.pad(found, (0, _DATA - len(found)))
 
 
+@suggesting
 @dataclass(frozen=True)
 class Plane:
     """A half-space: spheres stay on the side that ``normal`` points to.
@@ -93,6 +95,7 @@ class Plane:
         return [described(0, padded(self.point, t, "point"), _unit(self.normal, t, "normal"))]
 
 
+@suggesting
 @dataclass(frozen=True)
 class Box:
     """The inside of a box with faces along the axes; low = -inf or high = inf opens a side."""
@@ -117,6 +120,7 @@ class Box:
         return faces
 
 
+@suggesting
 @dataclass(frozen=True)
 class Cylinder:
     """The inside of an endless cylinder (in two dimensions: of a circle, axis (0, 0, 1))."""
@@ -134,6 +138,7 @@ class Cylinder:
         return [described(1, point, axis, np.zeros(3), _radius(self.radius, t, "radius"))]
 
 
+@suggesting
 @dataclass(frozen=True)
 class Shell:
     """The inside of a sphere (of a circle in two dimensions)."""
@@ -150,6 +155,7 @@ class Shell:
         return [described(2, center, np.zeros(6), _radius(self.radius, t, "radius"))]
 
 
+@suggesting
 @dataclass(frozen=True)
 class Panel:
     """A rectangle that keeps spheres off on both sides; in two dimensions a segment.
@@ -174,6 +180,7 @@ class Panel:
         return [described(3, padded(self.corner, t, "corner"), edge, other)]
 
 
+@suggesting
 @dataclass(frozen=True)
 class Obstacles:
     """Spheres that stay, or move as they are told: position(t)."""
@@ -292,6 +299,9 @@ class Walls:
         ``period`` (d,) is 0 where space does not repeat.
         """
         repeats = np.pad(period, (0, 3 - len(period)))
+        for wall in [*self.walls, *self.obstacles]:
+            if len(period) == 3 and type(wall) in _KINDS:
+                _check_numbers(wall, t)
         for kind, data in zip(*self.at(t), strict=True):
             if len(period) == 2:
                 _check_plane(kind, data)
@@ -321,6 +331,20 @@ class Walls:
                 "start: their number must stay the same"
             )
         return x, np.concatenate([np.zeros(0), *(r for _, r in found)])
+
+
+def _check_numbers(wall, t):
+    """Refuse two numbers for a place or a direction in space."""
+    for field in fields(wall):
+        value = getattr(wall, field.name)
+        if value is None or field.name in ("radius", "spin", "material"):
+            continue
+        found = at_time(value, t, field.name)
+        if found.ndim and found.shape[-1] == 2 and np.any(found):
+            raise ShapeError(
+                f"{field.name} = {short(found)} of {type(wall).__name__} has 2 numbers, and the "
+                "spheres are in space: give 3"
+            )
 
 
 def _listed(walls):

@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -26,7 +27,9 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
             "q > 0.1"
         )
     mass = _mass_shape(system.mass, q)
-    tried("joint", system.joints, t, q)
+    joint = tried("joint", system.joints, t, q).shape
+    if len(joint) != 1:
+        raise errors.ShapeError(f"joint returns shape {joint}; it must be a scalar or (k,)")
     if force != (d,) and not (force == () and d == 1):
         raise errors.ShapeError(
             f"force returns shape {force}; for q0 of shape {(d,)} it must be {(d,)}"
@@ -132,9 +135,25 @@ def _check_moved(system, t0: float, q0: Array) -> None:
     ]
     deaf = np.all(np.reshape(change, (2, np.atleast_1d(still[0]).shape[0], -1)) == 0.0, axis=(0, 2))
     rubbing = True if isinstance(mu, Tracer) else np.asarray(mu) > 0.0
+    _check_across(system, t0, (q0, beside), moved, change, rubbing)
     for k in np.flatnonzero(deaf & rubbing):
         raise errors.FrictionError(
             f"slip of gap {k} does not depend on v (it is {np.atleast_1d(still[0])[k]} for every v "
             "at q0), so that friction there does nothing: return the velocity with which the "
             "contact slides, v[0], not q[0]; where nothing rubs give friction 0"
+        )
+
+
+def _check_across(system, t0, places, v, change, rubbing) -> None:
+    """Refuse friction where a component of slip is the velocity at which its gap opens."""
+    rates = [np.asarray(jax.jvp(lambda x: system.gaps(t0, x), (q,), (v,))[1]) for q in places]
+    normal = np.array(rates)[:, :, None]
+    along = np.reshape(change, (*normal.shape[:2], -1))
+    apart = np.minimum(np.abs(along - normal), np.abs(along + normal))
+    same = np.all((apart <= 1e-12 * np.abs(normal)) & (normal != 0.0), axis=0)
+    for k, component in np.argwhere(same & np.reshape(rubbing, (-1, 1))):
+        name = f"slip of gap {k}" + (f", component {component}," if along.shape[2] > 1 else "")
+        raise errors.FrictionError(
+            f"{name} is the velocity at which the gap opens: return the velocities along the "
+            "contact alone, v[0] and not v where the gap is q[1]"
         )

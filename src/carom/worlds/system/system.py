@@ -32,6 +32,7 @@ from carom.worlds.system.checks import (
 from carom.worlds.system.contacts import Contacts, Normals, OfSpeed
 from carom.worlds.world import JaxWorld, as_floats, check_finite
 
+_UNTOLD = 1e-6  # of the terms of a joint: what it may be off by, whatever moved
 _ROUNDING = 4.0 * float(np.finfo(float).eps)  # of the terms of a gap: one so small is closed
 
 
@@ -210,6 +211,24 @@ class System(JaxWorld, Shown, eqx.Module):
         if self.joint is None:
             return jnp.zeros(0)
         return jnp.atleast_1d(jnp.asarray(self.joint(t, q), float))
+
+    def held(self, t: Array, q: Array, t1: Array, q1: Array) -> Status:
+        """Whether joints held in a step from (t, q) to (t1, q1): infeasible where one did not.
+
+        Where they do, what a step of |x| leaves of c is of the order of |x|^2.  With J = grad c,
+
+            |c(t1, q1)| <= |c(t, q)| + 1/2 ( |J| |x| + (t1 - t) |d_t c| ),      x = q1 - q
+
+        else they contradict each other, or a step leaps over the curve they are on.
+        """
+        if self.joint is None:
+            return Status.ok
+        c, rate = jax.jvp(lambda t: self.joints(t, q1), (t1,), (jnp.ones(()),))
+        J, rate = jnp.abs(jax.jacfwd(self.joints, argnums=1)(t1, q1)), jnp.abs(rate)
+        size = product(J, jnp.abs(q1)) + rate * jnp.abs(t1)
+        least = jnp.abs(self.joints(t, q)) + _UNTOLD * size
+        moved = product(J, jnp.abs(q1 - q)) + rate * jnp.abs(t1 - t)
+        return failing(jnp.any(jnp.abs(c) > least + 0.5 * moved), Status.infeasible)
 
     def normals(self, t: Array, q: Array) -> Normals:
         """Gaps and then joints, their gradients and their rates at (t, q), by differentiation.
