@@ -211,3 +211,19 @@ def test_unequal_restitution_has_no_clause_of_passivity():
     assert certificate.ok, certificate
     with pytest.raises(KeyError, match="passivity"):
         certificate["passivity"]
+
+
+def test_two_feet_that_take_turns():
+    """One foot leaves the floor from inside while the other one is struck."""
+    side = jnp.array([-1.0, 1.0])
+    block = carom.System(
+        mass=[1.0, 0.02],
+        force=lambda t, q, v: jnp.array([-9.81, 0.0]),
+        gap=lambda t, q: q[0] + 0.3 * side * jnp.sin(q[1]) - 0.1 * jnp.cos(q[1]),
+        restitution=0.3,
+    )
+    sol = carom.solve(block, carom.Moreau(), [0.11, 0.02], [0.0, 0.0], t1=0.06, dt=2e-5)
+    exact = carom.solve(block, carom.EventDriven(), [0.11, 0.02], [0.0, 0.0], t1=0.06, dt=1e-3)
+    certificate = carom.certify(sol)
+    assert certificate.verdict == "a solution"
+    assert np.max(np.abs(sol.q[-1] - exact.q[-1])) < certificate.error

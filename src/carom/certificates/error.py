@@ -139,12 +139,15 @@ def passed(m):
     """(k, p) how deep a flight goes into each wall without a push there or beside it.
 
     Beside a push the depth of the records is not counted, nor by how much the own flight ends
-    elsewhere than they do: both are in (1).
+    elsewhere than they do: both are in (1).  Where another wall pushes nothing is flown, and one
+    that is inside before and after is beside its own push as before.
     """
     found, w = m.estimate, m.estimate.windows
-    depth = np.where(w.held, 0.0, np.maximum(-found.lowest, 0.0))
-    beside = _spread(w.held, depth > 0.0) | _spread(w.held[::-1], depth[::-1] > 0.0)[::-1]
-    known = np.maximum(-np.minimum(m.at.gap[w.first], m.at.gap[w.last]), 0.0)
+    depth, gap = np.where(w.held, 0.0, np.maximum(-found.lowest, 0.0)), m.at.gap
+    pushed = np.any(w.held, axis=1)[:, None] & (np.maximum(gap[w.first], gap[w.last]) < 0.0)
+    inside = (depth > 0.0) | pushed
+    beside = _spread(w.held, inside) | _spread(w.held[::-1], inside[::-1])[::-1]
+    known = np.maximum(-np.minimum(gap[w.first], gap[w.last]), 0.0)
     known += m.norm.velocity(found.defect[:, : m.q.shape[1]])[:, None] * np.sqrt(
         m.at.inverse_mass[w.first]
     )
