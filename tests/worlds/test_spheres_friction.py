@@ -112,7 +112,7 @@ def test_a_touch_at_the_end_of_a_step(d):
         n /= np.linalg.norm(n)
         speed = rng.uniform(1.0, 2.0)
         x = point + n * (R * (1 + 0.5e-6) + dt * speed)  # half a tolerance off at the end
-        floor = carom.Plane(point, n, velocity=belt)
+        floor = carom.Plane(point, n, velocity=belt - n * (n @ belt))
         options = {"walls": [floor], "friction": 100.0, "restitution": 1.0}
         pile = carom.Spheres([x], R, [-speed * n], **options)
         sol = carom.solve(pile, carom.Maury(), t1=dt, dt=dt, record=EVERY)

@@ -275,11 +275,17 @@ def _start_row(run, *parts):
     return jnp.pad(row, (0, EVENT_FIELDS * run.scheme.events_per_step), constant_values=-1.0)
 
 
+def _held(system, old: State, new: State) -> Status:
+    """Of joints, where a world has some."""
+    held = getattr(system, "held", None)
+    return Status.ok if held is None else held(old.t, old.q, new.t, new.q)
+
+
 def one_step(run: Run, carry: Carry) -> tuple[Carry, Report]:
     """Advance by one step; a failed run keeps its last good state."""
     old = carry.state
     new, report = run.scheme.step(run.system, old, run.dt)
-    status = first_failure(report.status, run.system.held(old.t, old.q, new.t, new.q))
+    status = first_failure(report.status, _held(run.system, old, new))
     good = (carry.status == Status.ok) & (status == Status.ok)
     step = carry.step + 1
     state = jax.tree_util.tree_map(lambda new, old: jnp.where(good, new, old), new, carry.state)
@@ -335,7 +341,7 @@ def advance_listed(run: Run, carry: Carry, shape: Shape, until, capacity: int):
         t1 = run.time(carry.step + 1)
         old = carry.state
         new, report = scheme.portion(run.system, old, t1)
-        status = first_failure(report.status, run.system.held(old.t, old.q, new.t, new.q))
+        status = first_failure(report.status, _held(run.system, old, new))
         good = status == Status.ok
         done = good & (new.t >= t1)
         state = State(jnp.where(done, t1, new.t), new.q, new.v, new.memory)
