@@ -148,11 +148,12 @@ def _check_across(system, t0, places, v, change, rubbing) -> None:
     """Refuse friction where a component of slip is the velocity at which its gap opens."""
     rates = [np.asarray(jax.jvp(lambda x: system.gaps(t0, x), (q,), (v,))[1]) for q in places]
     normal = np.array(rates)[:, :, None]
-    along = np.reshape(change, (*normal.shape[:2], -1))
+    along = np.reshape(np.array(change), (*normal.shape[:2], -1))
+    count = along.shape[-1]
     apart = np.minimum(np.abs(along - normal), np.abs(along + normal))
     same = np.all((apart <= 1e-12 * np.abs(normal)) & (normal != 0.0), axis=0)
     for k, component in np.argwhere(same & np.reshape(rubbing, (-1, 1))):
-        name = f"slip of gap {k}" + (f", component {component}," if along.shape[2] > 1 else "")
+        name = f"slip of gap {k}" + (f", component {component}," if count > 1 else "")
         raise errors.FrictionError(
             f"{name} is the velocity at which the gap opens: return the velocities along the "
             "contact alone, v[0] and not v where the gap is q[1]"
