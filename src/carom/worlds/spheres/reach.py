@@ -26,11 +26,11 @@ def thrown(world, t, q, free, dt, contacts, b, reach):
     """Contacts and b with what a hard blow throws, how far it does (N,) [m], and sweeps so far.
 
     Who will fly is seen in sweeps that are broken off, more of them each time until nobody goes
-    beyond what was looked at.  They start from no impulses: those of the step before, if it was a
-    blow too, would throw bodies that nothing throws now.
+    beyond what was looked at.
     """
     least, sweeps = reach, 0
-    contacts = replace(contacts, guess=np.zeros_like(contacts.guess))
+    if not _better_than_none(world, contacts, free, b):
+        contacts = replace(contacts, guess=np.zeros_like(contacts.guess))
     for most in _ROUGH:
         rough = world._project(
             free[:, :3], contacts, b[:, 0], None, world._length() / dt, sweeps=most
@@ -44,6 +44,19 @@ def thrown(world, t, q, free, dt, contacts, b, reach):
         if seen:
             break
     return contacts, b, reach, sweeps
+
+
+def _better_than_none(world, contacts, free, b) -> bool:
+    """Whether the impulses of the step before are a better guess than none, in (1) of the sweeps.
+
+    Those of a blow are not: they would throw bodies that nothing throws now.
+    """
+    lam = np.maximum(contacts.guess if contacts.guess.ndim == 1 else contacts.guess[:, 0], 0.0)
+    u = np.zeros_like(contacts.spread(free[:, :3]))
+    rows = contacts.start, contacts.i, contacts.j, contacts.normal
+    kernels.projection.push(*rows, world._inverse_mass_now(), lam, u)
+    w = 0.5 * opened(contacts, u[: world.N]) + opened(contacts, free[:, :3]) + b[:, 0]
+    return bool(np.sum(lam * w) < 0.0)  # a product would start the threads of BLAS
 
 
 def missed(world, pairs: PairList, t, q, reach, moved, whole) -> bool:
