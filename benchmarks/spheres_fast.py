@@ -9,11 +9,12 @@ hopper   6000 spheres run out of a hopper and fall for ever
 
 ``rows`` and ``pairs`` are those of a step (contacts looked at, and pairs in the list), ``lists``
 how many lists were made in the steps measured, ``again`` how many projections a step took beyond
-the first, for what was pushed out of reach.  ``CPU`` is in ms a step, and against the pile without
-the fast one in the same run; counts do not depend on what else a machine does.  ``visits`` are rows
-times sweeps: what a bullet adds there are contacts that happen, at velocities that must be right to
-5e-4 m/s, for the tolerance is an overlap; the rest is search.  ``moved`` is how many spheres of a
-hundred change their velocity by more than that in a step: what no step may leave out.
+the first, for what was pushed out of reach.  ``CPU`` is in ms a step, the least of three, and
+against the pile without the fast one in the same run; counts do not depend on what else a machine
+does.  ``visits`` are rows times sweeps: what a bullet adds there are contacts that happen, at
+velocities that must be right to 5e-4 m/s, for the tolerance is an overlap; the rest is search.
+``moved`` is how many spheres of a hundred change their velocity by more than that in a step: what
+no step may leave out.
 """
 
 import argparse
@@ -26,7 +27,8 @@ from carom.kernels.numba.threads import enough_for
 from carom.worlds.spheres.world import World
 
 R, DT, G = 0.01, 2e-3, 9.81
-SPEEDS = (0.0, 10.0, 30.0, 100.0, 1000.0)
+SPEEDS = (0.0, 10.0, 30.0, 100.0, 1000.0, 10_000.0)
+REPEATS = 3
 FIELDS = ("CPU", "sweeps", "rows", "pushed", "pairs", "lists", "again", "visits", "moved")
 
 
@@ -135,13 +137,18 @@ def with_blow(q, speed):
 
 def fast(title, q, down, steps):
     head(title)
-    Counted(box(len(q), q)).run(2)
-    without = Counted(box(len(q), q)).run(steps)
-    show("without", without)
+    cases = {"without": box(len(q), q)}
     for speed in SPEEDS:
-        show(f"{speed:g} m/s", Counted(with_one(q, speed, down)).run(steps), without)
+        cases[f"{speed:g} m/s"] = with_one(q, speed, down)
         if down and speed > 0.0:
-            show(f"{speed:g} m/s, blow", Counted(with_blow(q, speed)).run(steps), without)
+            cases[f"{speed:g} m/s, blow"] = with_blow(q, speed)
+    found = {}
+    for _ in range(REPEATS):  # in turn: counts repeat themselves, of times the least is kept
+        for name, pile in cases.items():
+            again = Counted(pile).run(steps)
+            found[name] = min(found.get(name, again), again, key=lambda one: one["CPU"])
+    for name, one in found.items():
+        show(name, one, found["without"])
 
 
 def hopper():
