@@ -141,12 +141,18 @@ def residual(quick):
 def friction(quick):
     """What friction costs: settled piles with and without, each poured by itself, in turn."""
     print("\nSettled, tolerance 1e-4, mu = 0.5 beside none, each poured by itself; CPU ms a step")
+    print("(settled: 95 of 100 slower than 2 mm/s, a tenth of g dt)")
     columns = f"{'sweeps':>7} {'none':>7} {'rows':>8} {'none':>8}"
     print(f"{'N':>8} {'CPU':>8} {'none':>8} {'ratio':>6} {columns}")
-    for N in (300, 1_000) if quick else (1_000, 3_000, 10_000, 30_000):
+    for N in (300, 1_000) if quick else (1_000, 3_000, 10_000):
         both = [Stepper(pile(N, 1e-4, mu=mu)) for mu in (0.5, 0.0)]
         for one in both:
             one.run(500)
+            for _ in range(20):  # with friction a tall lattice leans and creeps for a second
+                speed = np.linalg.norm(one.state.v[:, :3], axis=1)
+                if np.quantile(speed, 0.95) < 0.1 * G * DT:
+                    break
+                one.run(50)
         told = np.zeros((2, 2))
         for _ in range(5):
             for place, one in enumerate(both):
