@@ -276,9 +276,9 @@ def _start_row(run, *parts):
 
 
 def _held(system, old: State, new: State) -> Status:
-    """Of joints, where a world has some."""
-    held = getattr(system, "held", None)
-    return Status.ok if held is None else held(old.t, old.q, new.t, new.q)
+    """Whether joints held in a step, where a world has some."""
+    told = getattr(system, "joint_status", None)
+    return Status.ok if told is None else told(old.t, old.q, new.t, new.q)
 
 
 def one_step(run: Run, carry: Carry) -> tuple[Carry, Report]:

@@ -212,7 +212,7 @@ class System(JaxWorld, Shown, eqx.Module):
             return jnp.zeros(0)
         return jnp.atleast_1d(jnp.asarray(self.joint(t, q), float))
 
-    def held(self, t: Array, q: Array, t1: Array, q1: Array) -> Status:
+    def joint_status(self, t: Array, q: Array, t1: Array, q1: Array) -> Status:
         """Whether joints held in a step from (t, q) to (t1, q1): infeasible where one did not.
 
         Where they do, what a step of |x| leaves of c is of the order of |x|^2.  With J = grad c,
