@@ -16,7 +16,14 @@ from carom.errors import FrictionError, KindError, RestitutionError, ShapeError
 from carom.law import Coulomb, Glue, Law, Restitution
 from carom.projection.exact import Projection
 from carom.projection.joints import not_repeating
-from carom.projection.metric import Metric, check_definite, inertial_force, metric_of, product
+from carom.projection.metric import (
+    Metric,
+    check_definite,
+    inertial_force,
+    metric_of,
+    product,
+    summed,
+)
 from carom.projection.nearest import Nearest, nearest
 from carom.projection.sparse import is_sparse, sparse_metric
 from carom.shown import Shown, call_text, function_text, number_text
@@ -215,19 +222,21 @@ class System(JaxWorld, Shown, eqx.Module):
     def joint_status(self, t: Array, q: Array, t1: Array, q1: Array) -> Status:
         """Whether joints held in a step from (t, q) to (t1, q1): infeasible where one did not.
 
-        Where they do, what a step of |x| leaves of c is of the order of |x|^2.  With J = grad c,
+        Where they do, what a step of x = q1 - q leaves of c is of the order of |x|^2.  With the
+        gradients J of the joints c,
 
-            |c(t1, q1)| <= |c(t, q)| + 1/2 ( |J| |x| + (t1 - t) |d_t c| ),      x = q1 - q
+            |c(t1, q1)| <= |c(t, q)| + 1/2 ( |J|_M^-1 |x|_M + (t1 - t) |d_t c| )
 
         else they contradict each other, or a step leaps over the curve they are on.
         """
         if self.joint is None:
             return Status.ok
         c, rate = jax.jvp(lambda t: self.joints(t, q1), (t1,), (jnp.ones(()),))
-        J, rate = jnp.abs(jax.jacfwd(self.joints, argnums=1)(t1, q1)), jnp.abs(rate)
-        size = product(J, jnp.abs(q1)) + rate * jnp.abs(t1)
+        J, metric, rate = jax.jacfwd(self.joints, argnums=1)(t1, q1), self.metric(q1), jnp.abs(rate)
+        size = product(jnp.abs(J), jnp.abs(q1)) + rate * jnp.abs(t1)
         least = jnp.abs(self.joints(t, q)) + _UNTOLD * size
-        moved = product(J, jnp.abs(q1 - q)) + rate * jnp.abs(t1 - t)
+        moved = jnp.sqrt(2.0 * summed(metric.whiten(J) ** 2) * metric.energy(q1 - q))
+        moved += rate * jnp.abs(t1 - t)
         return failing(jnp.any(jnp.abs(c) > least + 0.5 * moved), Status.infeasible)
 
     def normals(self, t: Array, q: Array) -> Normals:
