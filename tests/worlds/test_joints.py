@@ -266,7 +266,7 @@ def test_joints_that_cannot_hold_end_a_run(scheme):
         assert sol.status == carom.Status.infeasible
         assert 1.0 - dt < sol.t[-1] < 1.0 + 0.6 * np.sqrt(dt)
         held = max(np.max(np.abs(_stretched(t, q))) for t, q in zip(sol.t, sol.q, strict=True))
-        assert held < 0.6 * np.sqrt(dt)
+        assert held < 0.2  # before, 0.4 and 3.5 at t = 1.5, with status ok
 
 
 @pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury(), carom.EventDriven()], ids=str)
