@@ -178,6 +178,11 @@ IN_SPACE = {"position": [[0.0, 1.0, 0.5]], "radius": 0.5}
             errors.ShapeError,
             "velocity = .* is not along the plane",
         ),
+        (
+            {"walls": Panel((-9, -2), (18, 0), velocity=(1, 1))},
+            errors.ShapeError,
+            "velocity = .* is not along the panel",
+        ),
     ],
 )
 def test_bad_input_has_a_name(options, kind, text):

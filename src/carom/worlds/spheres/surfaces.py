@@ -19,6 +19,7 @@ from carom import errors
 from carom.worlds.spheres.given import at_time
 
 _OVER = 1e-2  # of a step
+_PLANE, _PANEL = 0, 3  # kinds of walls (kernels/numba/rows.py)
 
 
 def of_walls(walls, t: float, dt: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -78,19 +79,33 @@ def check(walls, t: float, dimension: int) -> None:
                 f"the surface of {type(wall).__name__} moves with {v.tolist()} and spins by "
                 f"{w.tolist()}, out of the plane of the disks: velocity has 2 numbers, spin is one"
             )
-        _check_along(wall, v[0], t)
+        if hasattr(wall, "pieces"):
+            _check_along(wall, v[0], t, dimension)
 
 
-def _check_along(wall, velocity, t):
-    """Refuse a surface that leaves a plane which stays."""
-    if type(wall).__name__ != "Plane" or callable(wall.point) or callable(wall.normal):
+def _check_along(wall, velocity, t, dimension):
+    """Refuse a surface that leaves a flat wall which stays."""
+    its_own = (value for name, value in vars(wall).items() if name not in ("velocity", "spin"))
+    pieces = [] if any(map(callable, its_own)) else wall.pieces(t)
+    if len(pieces) != 1 or not np.any(velocity):
         return
-    ((_, data),) = wall.pieces(t)
-    if abs(velocity @ data[3:6]) > 1e-9 * np.linalg.norm(velocity):
+    across = _normal(*pieces[0], dimension)
+    if abs(velocity @ across) > 1e-9 * np.linalg.norm(velocity) * np.linalg.norm(across):
+        kind = type(wall).__name__
         raise errors.ShapeError(
-            f"velocity = {velocity.tolist()} of the surface of a Plane is not along the plane: for "
-            "a plane that moves itself give its point as a function of t"
+            f"velocity = {velocity.tolist()} of the surface of a {kind} is not along the "
+            f"{kind.lower()}: for one that moves itself give where it is as a function of t"
         )
+
+
+def _normal(kind, data, dimension):
+    """(3,) of a flat wall, of any length; 0 of others."""
+    if kind == _PLANE:
+        return data[3:6]
+    if kind == _PANEL:
+        edge, other = data[3:6], data[6:9]
+        return np.cross(edge, (0.0, 0.0, 1.0) if dimension == 2 else other)
+    return np.zeros(3)
 
 
 def given_velocity(value, t: float) -> np.ndarray:
@@ -119,7 +134,7 @@ def given_spin(value, t: float) -> np.ndarray:
 def _placed(kinds, data):
     """Points (W, 3) of walls and their frames (W, 3, 3): directions that turn with them, or 0."""
     point, frame = data[:, :3].copy(), np.zeros((len(data), 3, 3))
-    one, panel = kinds < 2, kinds == 3  # a plane or a cylinder has one direction
+    one, panel = kinds < 2, kinds == _PANEL  # a plane or a cylinder has one direction
     frame[one, 0] = data[one, 3:6]
     edges = data[panel, 3:9].reshape(-1, 2, 3)
     point[panel] += 0.5 * edges.sum(axis=1)
