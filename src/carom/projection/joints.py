@@ -88,35 +88,44 @@ def independent(rows: Array, mask: Array) -> tuple[Array, Array]:
     return jax.lax.fori_loop(0, len(mask), turn, start)[1:]
 
 
-def not_repeating(joints: Callable, t: Array, q: Array, rows: Array) -> Array:
-    """(k,) the joints(t, q) that do not repeat those before them, where all of them hold."""
-    every = jnp.ones(rows.shape[0], bool)
+def where_they_hold(
+    joints: Callable, t: Array, q: Array, asked: Array | bool = True
+) -> tuple[Array, Array]:
+    """J (k, d) of joints(t, q), rows of length 1, at a q near by where they hold; and how far off
+    they are there, relative to their terms: 0 where they hold.  At q itself if it is not asked.
+
+    Levenberg and Marquardt, damped by how far it is: converges as fast as Newton's method though
+    rows become dependent (Yamashita and Fukushima 2001), and stays near by.
+    """
 
     def seen(turns, q):
         c, J = joints(t, q), jax.jacfwd(joints, argnums=1)(t, q)
         size = jnp.sqrt(jnp.sum(J * J, axis=1, keepdims=True))
         size = jnp.where(size > 0.0, size, 1.0)
         c, J = c / size[:, 0], J / size
-        off = jnp.max(
-            jnp.abs(c) / jnp.maximum(jnp.abs(c) + product(jnp.abs(J), jnp.abs(q)), 1e-300)
-        )
-        return turns, q, c, J, off
+        terms = jnp.abs(c) + product(jnp.abs(J), jnp.abs(q))
+        return turns, q, c, J, jnp.max(jnp.abs(c) / jnp.maximum(terms, 1e-300))
+
+    def further(loop):
+        return asked & (loop[0] < _TURNS) & (loop[4] > _HOLDS)
 
     def towards(loop):
-        """Levenberg and Marquardt, damped by how far it is: converges as fast as Newton's method
-        though rows become dependent (Yamashita and Fukushima 2001), and stays near by."""
         turns, q, c, J, off = loop
         A = J @ J.T + jnp.maximum(off, _HOLDS) * jnp.eye(J.shape[0])
         return seen(turns + 1, q - product(J.T, solve_dense(A, c)))
 
+    start = seen(0, jax.lax.stop_gradient(q))
+    return jax.lax.while_loop(further, towards, start)[3:]
+
+
+def not_repeating(joints: Callable, t: Array, q: Array, rows: Array) -> Array:
+    """(k,) the joints(t, q) that do not repeat those before them, where all of them hold."""
+    every = jnp.ones(rows.shape[0], bool)
+
     def looked_at():
-        def further(loop):
-            return (loop[0] < _TURNS) & (loop[4] > _HOLDS)
+        return independent(where_they_hold(joints, t, q)[0], every)[0]
 
-        return independent(jax.lax.while_loop(further, towards, seen(0, q))[3], every)[0]
-
-    q, rows = jax.lax.stop_gradient((q, rows))
-    left = independent(rows, every)[1]
+    left = independent(jax.lax.stop_gradient(rows), every)[1]
     return jax.lax.cond(jnp.any(left < _APART), looked_at, lambda: every)
 
 

@@ -275,17 +275,17 @@ def _start_row(run, *parts):
     return jnp.pad(row, (0, EVENT_FIELDS * run.scheme.events_per_step), constant_values=-1.0)
 
 
-def _held(system, old: State, new: State) -> Status:
-    """Whether joints held in a step, where a world has some."""
+def _held(system, old: State, new: State, status) -> Status:
+    """Whether joints held in a step, where a world has some and nothing failed before."""
     told = getattr(system, "joint_status", None)
-    return Status.ok if told is None else told(old.t, old.q, new.t, new.q)
+    return Status.ok if told is None else told(old, new, status == Status.ok)
 
 
 def one_step(run: Run, carry: Carry) -> tuple[Carry, Report]:
     """Advance by one step; a failed run keeps its last good state."""
     old = carry.state
     new, report = run.scheme.step(run.system, old, run.dt)
-    status = first_failure(report.status, _held(run.system, old, new))
+    status = first_failure(report.status, _held(run.system, old, new, carry.status))
     good = (carry.status == Status.ok) & (status == Status.ok)
     step = carry.step + 1
     state = jax.tree_util.tree_map(lambda new, old: jnp.where(good, new, old), new, carry.state)
@@ -341,7 +341,7 @@ def advance_listed(run: Run, carry: Carry, shape: Shape, until, capacity: int):
         t1 = run.time(carry.step + 1)
         old = carry.state
         new, report = scheme.portion(run.system, old, t1)
-        status = first_failure(report.status, _held(run.system, old, new))
+        status = first_failure(report.status, _held(run.system, old, new, carry.status))
         good = status == Status.ok
         done = good & (new.t >= t1)
         state = State(jnp.where(done, t1, new.t), new.q, new.v, new.memory)

@@ -22,7 +22,6 @@ from carom.projection.metric import (
     inertial_force,
     metric_of,
     product,
-    summed,
 )
 from carom.projection.nearest import Nearest, nearest
 from carom.projection.sparse import is_sparse, sparse_metric
@@ -37,9 +36,9 @@ from carom.worlds.system.checks import (
     check_slip,
 )
 from carom.worlds.system.contacts import Contacts, Normals, OfSpeed
+from carom.worlds.system.joints import held
 from carom.worlds.world import JaxWorld, as_floats, check_finite
 
-_UNTOLD = 1e-6  # of the terms of a joint: what it may be off by, whatever moved
 _ROUNDING = 4.0 * float(np.finfo(float).eps)  # of the terms of a gap: one so small is closed
 
 
@@ -219,25 +218,9 @@ class System(JaxWorld, Shown, eqx.Module):
             return jnp.zeros(0)
         return jnp.atleast_1d(jnp.asarray(self.joint(t, q), float))
 
-    def joint_status(self, t: Array, q: Array, t1: Array, q1: Array) -> Status:
-        """Whether joints held in a step from (t, q) to (t1, q1): infeasible where one did not.
-
-        Where they do, what a step of x = q1 - q leaves of c is of the order of |x|^2.  With the
-        gradients J of the joints c,
-
-            |c(t1, q1)| <= |c(t, q)| + 1/2 ( |J|_M^-1 |x|_M + (t1 - t) |d_t c| )
-
-        else they contradict each other, or a step leaps over the curve they are on.
-        """
-        if self.joint is None:
-            return Status.ok
-        c, rate = jax.jvp(lambda t: self.joints(t, q1), (t1,), (jnp.ones(()),))
-        J, metric, rate = jax.jacfwd(self.joints, argnums=1)(t1, q1), self.metric(q1), jnp.abs(rate)
-        size = product(jnp.abs(J), jnp.abs(q1)) + rate * jnp.abs(t1)
-        least = jnp.abs(self.joints(t, q)) + _UNTOLD * size
-        moved = jnp.sqrt(2.0 * summed(metric.whiten(J) ** 2) * metric.energy(q1 - q))
-        moved += rate * jnp.abs(t1 - t)
-        return failing(jnp.any(jnp.abs(c) > least + 0.5 * moved), Status.infeasible)
+    def joint_status(self, old, new, asked=True) -> Status:
+        """Whether joints held in a step from one state to the next (joints.py)."""
+        return Status.ok if self.joint is None else held(self, old, new, asked)
 
     def normals(self, t: Array, q: Array) -> Normals:
         """Gaps and then joints, their gradients and their rates at (t, q), by differentiation.
