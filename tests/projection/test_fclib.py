@@ -286,6 +286,20 @@ def test_scales_and_faults_of_w(scale, fault):
     assert_solved((W * scale, q * 1e3, mu, dim))
 
 
+@pytest.mark.parametrize(("w", "v"), [(1e-200, 1e-200), (1e-200, 1.0), (1.0, 1e160), (1e160, 1.0)])
+def test_what_cannot_be_squared_is_refused(w, v):
+    """Before, r = 0 was an answer of residual 0 to a contact that is pushed."""
+    with pytest.raises(carom.errors.CaromError, match="take other units"):
+        Problem(W=w * np.eye(3), q=v * np.array([-1.0, 2.0, 0.0]), mu=0.5)
+
+
+@pytest.mark.parametrize(("w", "v"), [(1e-60, 1e-60), (1e60, 1e-60), (1e-60, 1e60)])
+def test_what_can_be_squared_is_solved(w, v):
+    found = Problem(W=w * np.eye(3), q=v * np.array([-1.0, 2.0, 0.0]), mu=0.5).solve()
+    assert found.status == carom.Status.ok
+    assert np.allclose(found.r * w / v, [1.0, -0.5, 0.0], rtol=1e-7)
+
+
 def test_without_friction_it_is_the_half_space_projection():
     """mu = 0 gives the velocities of carom.project on the normal rows."""
     W, q, mu, dim = piles.spheres(np.random.default_rng(4), 6)

@@ -305,15 +305,13 @@ def _checked(system, t, q, v, lam, friction=None, joint_impulse=None):
             f"impulse has shape {lam.shape}; for {counted(p, 'gap')} it must be {(len(t), p)}"
         )
     s, k = count(system, t[0], jnp.asarray(q[0]))
-    others = [
-        _impulses("friction", friction, (len(t), p) if s == 1 else (len(t), p, s), len(t)),
-        _impulses("joint_impulse", joint_impulse, (len(t), k), len(t)),
-    ]
-    beside = np.concatenate(others, axis=1)
-    for name, x in (("t", t), ("q", q), ("v", v), ("impulse", lam), ("friction", beside)):
+    rubs = _impulses("friction", friction, (len(t), p) if s == 1 else (len(t), p, s), len(t))
+    pulls = _impulses("joint_impulse", joint_impulse, (len(t), k), len(t))
+    found = {"t": t, "q": q, "v": v, "impulse": lam, "friction": rubs, "joint_impulse": pulls}
+    for name, x in found.items():
         if not np.all(np.isfinite(x)):
             raise NonFiniteError(f"{name} is not finite in every record: certify what comes before")
-    return t, q, v, lam, beside
+    return t, q, v, lam, np.concatenate([rubs, pulls], axis=1)
 
 
 def _impulses(name, given, shape, n):

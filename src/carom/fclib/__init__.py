@@ -99,6 +99,7 @@ class Problem:
                 "a normal component and dim - 1 tangential ones"
             )
         given.check_diagonal(self.W)
+        given.check_scale(self.W, self.q)
         self.mu = given.friction(mu, len(self.q) // self.dim)
         self.motion = motion
         self.asymmetry = given.asymmetry(self.W)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from carom.errors import FrictionError, KindError, NonFiniteError, ShapeError
+from carom.errors import CaromError, FrictionError, KindError, NonFiniteError, ShapeError
 
 
 def dimension(dim) -> int:
@@ -67,6 +67,14 @@ def matrix(A, name, shape) -> sparse.csc_matrix:
     if not np.all(np.isfinite(A.data)):
         raise NonFiniteError(f"{name} has an entry that is not finite")
     return A
+
+
+def check_scale(W, q) -> None:
+    """Refuse what cannot be squared, as the measure of an answer does with it and with q / W."""
+    for name, x in (("W", W.data), ("q", q)):
+        largest = np.max(np.abs(x), initial=0.0)
+        if largest and not 1e-70 < largest < 1e70:
+            raise CaromError(f"the largest entry of {name} is {largest:.1e}: take other units")
 
 
 def friction(mu, contacts) -> np.ndarray:
