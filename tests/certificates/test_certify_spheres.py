@@ -1,6 +1,7 @@
 """Certificates of spheres: at small steps, and of runs that go on."""
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -124,3 +125,46 @@ def test_a_wrong_restitution_is_found(mu):
     for claimed in (0.0, 0.39, 0.41, 0.9):
         assert judged(0.4, claimed) is False
     assert judged(0.0, 0.4) is (mu > 0.0)  # held by friction, it need not
+
+
+def test_an_impulse_of_no_contact_is_found():
+    """Two discs that stop in mid-air, each by the other's impulse, with a gap between them."""
+    flying = carom.Spheres([[0.0, 0.0], [3.0, 0.0]], 0.5, velocity=[[1.0, 0.0], [-1.0, 0.0]])
+    sol = carom.solve(flying, carom.Maury(), t1=0.8, dt=1e-2, record=EVERY)
+    assert carom.certify(sol).ok
+    sol.v[40:] = sol.moved[40:] = 0.0
+    sol.x[40:] = sol.x[39]
+    sol.impulse[40] += [[-1.0, 0.0], [1.0, 0.0]]
+    assert carom.certify(sol)["contacts"].ok is False
+    assert not carom.certify(sol).ok
+
+
+def _emptied(table):
+    return dataclasses.replace(
+        table, **{f.name: getattr(table, f.name)[:0] for f in dataclasses.fields(table)}
+    )
+
+
+CHANGED = {
+    "harder": lambda c: dataclasses.replace(c, impulse=1.001 * c.impulse),
+    "rougher": lambda c: dataclasses.replace(c, friction=1.001 * c.friction),
+    "turned": lambda c: dataclasses.replace(c, normal=c.normal[:, ::-1]),
+    "none": _emptied,
+}
+
+
+@pytest.mark.parametrize("scheme", [carom.Maury(), carom.Moreau()], ids=str)
+@pytest.mark.parametrize("change", CHANGED)
+def test_contacts_that_do_not_make_the_motion_are_found(scheme, change):
+    sol = carom.solve(pile(friction=0.4), scheme, t1=0.2, dt=1e-3, record=EVERY)
+    found = carom.certify(sol)
+    assert found["contacts"].ok, str(found)
+    assert found["contacts"].value < 1e-3 * found["contacts"].allowed
+    sol.contacts[150] = CHANGED[change](sol.contacts[150])
+    assert carom.certify(sol)["contacts"].ok is False
+
+
+def test_contacts_of_sparse_records_are_not_those_of_all_steps():
+    sol = carom.solve(pile(), carom.Maury(), t1=0.2, dt=1e-3, record=carom.Record(every=7))
+    with pytest.raises(KeyError):
+        carom.certify(sol)["contacts"]

@@ -224,6 +224,22 @@ def test_a_drum_spins_what_lies_in_it():
     assert sol.x[-1, 0, 0] > 0.02
 
 
+@pytest.mark.parametrize("side", ["low", "high"])
+def test_a_floor_stays_while_one_side_of_its_box_moves(side):
+    """And goes with a box whose sides move alike."""
+
+    def rests(low, high):
+        box = carom.spheres.Box(lambda t: (-5.0 + low * t, 0.0), lambda t: (5.0 + high * t, np.inf))
+        sol = carom.solve(
+            on_the_level(2, friction=0.5, walls=[box]), carom.Maury(), t1=0.5, dt=1e-3
+        )
+        return sol.v[-1, 0, 0]
+
+    assert rests(*((0.4, 0.0) if side == "low" else (0.0, 0.4))) == 0.0
+    assert rests(*((0.4, -0.4) if side == "low" else (-0.4, 0.4))) == 0.0
+    assert rests(0.3, 0.3) == pytest.approx(0.1)  # a disc that rolls is taken along by a third
+
+
 def test_a_panel_that_turns_carries_its_surface():
     """A paddle about its end: the velocity of its surface is that of the turning."""
     from carom.worlds.spheres.walls import Walls

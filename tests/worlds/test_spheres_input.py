@@ -179,6 +179,11 @@ IN_SPACE = {"position": [[0.0, 1.0, 0.5]], "radius": 0.5}
             "velocity = .* is not along the plane",
         ),
         (
+            IN_SPACE | {"walls": Plane((0, 0, -9), (0, 0, 1), spin=2.0)},
+            errors.ShapeError,
+            "spin = 2 of the surface of Plane is one number",
+        ),
+        (
             {"walls": Panel((-9, -2), (18, 0), velocity=(1, 1))},
             errors.ShapeError,
             "velocity = .* is not along the panel",

@@ -43,25 +43,43 @@ def gaps(m, t, x, table):
 
 def tolerated(m, k, table):
     """(c,) (5), of the step that ends at record k."""
+    N, pile, (i, other) = len(m.pile), m.pile, _bodies(m, table)
+    change, turn = given_by(m, k, table)
+    c = np.append(np.linalg.norm(change, axis=1) / pile.mass, 0.0)
+    if pile.spins:
+        r = m.world.radii(m.last_whole[k])[:N]
+        c[:N] = np.maximum(c[:N], r * np.linalg.norm(turn, axis=1) / pile.inertia)
+    own = np.maximum(np.maximum(c[i], c[other]), _ELSEWHERE * np.max(c))
+    return np.minimum(m.length / m.h, VELOCITY * pile.tolerance * own)
+
+
+def _bodies(m, table):
+    """(c,) twice: the bodies of contacts; N for walls and obstacles, which do not move."""
     i, j = table.pairs.T
-    N, pile = len(m.pile), m.pile
-    other = np.where((j < 0) | (j >= N), N, j)  # walls and obstacles do not move
-    P = padded(table.impulse[:, None] * table.normal + table.friction)
-    change = np.zeros((N + 1, 3))
+    return i, np.where((j < 0) | (j >= len(m.pile)), len(m.pile), j)
+
+
+def given_by(m, k, table):
+    """(N, 3) twice: the impulses and the angular impulses of the contacts of record k, (1), (4)."""
+    N, (i, other) = len(m.pile), _bodies(m, table)
+    change, turn = np.zeros((N + 1, 3)), np.zeros((N + 1, 3))
+    P = pushes(table)
     np.add.at(change, i, -P)
     np.add.at(change, other, P)
-    c = np.append(np.linalg.norm(change[:N], axis=1) / pile.mass, 0.0)
-    if pile.spins:
-        turn, r = np.zeros((N + 1, 3)), np.append(m.world.radii(m.last_whole[k])[:N], 0.0)
+    if m.pile.spins:
+        r = np.append(m.world.radii(m.last_whole[k])[:N], 0.0)
         lever = np.cross(padded(table.normal), padded(table.friction))
         for body in (i, other):
             np.add.at(turn, body, -r[body, None] * lever)
-        if pile.rolls:
+        if m.pile.rolls:
             np.add.at(turn, i, -couple(table))
             np.add.at(turn, other, couple(table))
-        c[:N] = np.maximum(c[:N], r[:N] * np.linalg.norm(turn[:N], axis=1) / pile.inertia)
-    own = np.maximum(np.maximum(c[i], c[other]), _ELSEWHERE * np.max(c))
-    return np.minimum(m.length / m.h, VELOCITY * pile.tolerance * own)
+    return change[:N], turn[:N]
+
+
+def pushes(table):
+    """(c, 3) what the second of each contact receives."""
+    return padded(table.impulse[:, None] * table.normal + table.friction)
 
 
 def _wall_gaps(m, t, x, i, source):

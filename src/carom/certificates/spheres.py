@@ -50,7 +50,18 @@ from carom import kernels
 from carom.certificates.certificate import Certificate, Clause
 from carom.certificates.certify import _judged
 from carom.certificates.clauses import Row
-from carom.certificates.sphere_contacts import MARGIN, ROUNDING, VELOCITY, gaps, measured, tolerated
+from carom.certificates.sphere_contacts import (
+    MARGIN,
+    ROUNDING,
+    VELOCITY,
+    about,
+    gaps,
+    given_by,
+    measured,
+    padded,
+    pushes,
+    tolerated,
+)
 from carom.certificates.sphere_spin import OF_ROLLING, OF_SPIN, turned_by
 from carom.schemes.moreau import Moreau
 from carom.shown import counted
@@ -70,6 +81,7 @@ def certify_spheres(sol: SpheresSolution) -> Certificate:
         rows = _CLAUSES + OF_SPIN * sol.pile.spins + OF_ROLLING * sol.pile.rolls
         if sol.pile.glue:
             rows = [row for row in _CLAUSES if row.name != "sign"] + _OF_GLUE
+        rows = rows + _OF_STEPS * bool(np.any(motion.single))
         rows = rows + _OF_MOREAU * motion.moves_as_before
         clauses = tuple(_clause(row, motion) for row in rows)
     how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
@@ -94,7 +106,9 @@ class _Motion:
         into = (sol.t - since) / sol.dt - sol.steps
         self.last_whole = sol.t - sol.dt * (into - np.floor(into + 1e-6))  # (n,) [s]
         self.between = np.abs(into) > 1e-6  # (n,) records inside of a step
-        self.every_step = bool(np.all(np.diff(sol.steps) == 1) and not np.any(self.between))
+        whole = ~self.between[1:] & ~self.between[:-1]
+        self.single = (np.diff(sol.steps) == 1) & whole  # (n - 1,) intervals of one step
+        self.every_step = bool(np.all(self.single))
         moreau = isinstance(sol.scheme, Moreau) and not sol.scheme.correct
         self.moves_as_before = moreau and self.every_step  # x1 = x + h v
         walls = sol.pile.walls
@@ -295,6 +309,22 @@ def _momentum(m):
     return found, allowed + m.staggered(np.max(mass)), sol.t[1:]
 
 
+def _received(m):
+    """In steps that are recorded one by one, spheres and walls receive what the contacts give."""
+    sol, found, size = m.sol, np.zeros(len(m.sol)), np.zeros(len(m.sol))
+    for k in np.flatnonzero(m.single) + 1:
+        table = sol.contacts[k]
+        change, turn = given_by(m, k, table)
+        on_walls, wall = np.zeros((sol.wall_impulse.shape[1], 3)), table.pairs[:, 1] < 0
+        np.add.at(on_walls, -1 - table.pairs[wall, 1], pushes(table)[wall])
+        off = [change - padded(sol.impulse[k]), on_walls - padded(sol.wall_impulse[k])]
+        if m.pile.spins:
+            off.append((turn - about(sol.angular_impulse[k])) / sol.radius[k][:, None])
+        found[k] = max(np.max(np.abs(x), initial=0.0) for x in off)
+        size[k] = np.sum(np.abs(pushes(table))) + np.max(np.abs(sol.impulse[k]), initial=0.0)
+    return found[1:], 100.0 * ROUNDING * size[1:] + 1e-300, sol.t[1:]
+
+
 def _momentum_total(m):
     """Of all spheres together: gravity and walls."""
     sol = m.sol
@@ -347,6 +377,9 @@ _CLAUSES = [
     Row(_momentum_total, "momentum, total", "D(sum m v) = weight Dt - on walls", "rounding"),
     Row(_kinematics, "kinematics", "Dx = h v, the step before a record", "rounding"),
     Row(_energy, "energy", "DT <= work of the forces", "2 sum of lam min(tol / h, 300 tol c)"),
+]
+_OF_STEPS = [
+    Row(_received, "contacts", "impulses = those of the contacts, step by step", "rounding"),
 ]
 _OF_MOREAU = [
     Row(_impact_law, "impact law", "w+ = -e w- if lam > 0", "2 min(tol / h, 300 tol c)"),

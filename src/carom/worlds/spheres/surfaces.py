@@ -10,7 +10,8 @@ own motion: the velocity of the point, and the turning of its directions,
     spin = 1/2 sum_a  a x da/dt,       a: an orthonormal frame that is carried along          (2)
 
 (which is a x da/dt for a wall with one direction: it does not turn about that by itself), both by a
-difference over a hundredth of a step.
+difference over a hundredth of a step.  The faces of a Box, whose sides may move each by itself,
+have a motion of their own along them (``Box.drift``).
 """
 
 import numpy as np
@@ -38,6 +39,8 @@ def of_walls(walls, t: float, dt: float) -> tuple[np.ndarray, np.ndarray, np.nda
         at = pieces.stop
         if wall.velocity is not None:
             velocity[pieces] = given_velocity(wall.velocity, t)
+        elif walls.moving and hasattr(wall, "drift"):
+            velocity[pieces] = wall.drift(*walls.around(t, _OVER * dt))
         if getattr(wall, "spin", None) is not None:
             spin[pieces] = given_spin(wall.spin, t)
     return point, velocity, spin
@@ -68,6 +71,11 @@ def check(walls, t: float, dimension: int) -> None:
         velocity, spin = wall.velocity, getattr(wall, "spin", None)
         v = np.zeros((1, 3)) if velocity is None else given_velocity(velocity, t)
         w = np.zeros((1, 3)) if spin is None else given_spin(spin, t)
+        if dimension == 3 and spin is not None and at_time(spin, t, "spin").size == 1:
+            raise errors.ShapeError(
+                f"spin = {w[0, 2]:g} of the surface of {type(wall).__name__} is one number: among "
+                "spheres in space it has three, about the axes"
+            )
         for name, found in (("velocity", v), ("spin", w)):
             if len(found) not in (1, many) or not np.all(np.isfinite(found)):
                 raise errors.ShapeError(

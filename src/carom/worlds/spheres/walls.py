@@ -119,6 +119,27 @@ class Box:
                     faces.append(described(0, np.pad(point, (0, 3 - len(low))), sign * normal))
         return faces
 
+    def drift(self, before: float, after: float) -> np.ndarray:
+        """(faces, 3) [m/s] how these move: each with its side, and along itself as its edges do.
+
+        Of two sides that move alike, it goes with both; else with the slower, and with none where
+        they move against each other.  It goes with one side whose other is open.
+        """
+
+        def speed(corner):  # nan where it is open
+            early, late = (at_time(corner, t, "a corner") for t in (before, after))
+            shut = np.where(np.isfinite(early) & np.isfinite(late), 1.0, np.nan)
+            return (np.nan_to_num(late) - np.nan_to_num(early)) * shut / (after - before)
+
+        low, high = speed(self.low), speed(self.high)
+        slower = np.sign(low) * np.fmin(np.abs(low), np.abs(high)) * (low * high > 0.0)
+        along = np.where(np.isnan(low), high, np.where(np.isnan(high), low, slower))
+        sides = np.stack([low, high], axis=1)  # axis by axis, first the low one
+        axis, side = np.nonzero(~np.isnan(sides))
+        found = np.tile(np.nan_to_num(along), (len(axis), 1))
+        found[np.arange(len(axis)), axis] = sides[axis, side]
+        return np.pad(found, ((0, 0), (0, 3 - len(low))))
+
 
 @suggesting
 @dataclass(frozen=True)
