@@ -109,6 +109,7 @@ class Posed:
     scheme: carom.Moreau | carom.Maury
     start: tuple
     dt: float = H
+    t: tuple = (0.0,)
 
     def starting(self, record):
         return self.start

@@ -16,9 +16,9 @@ sticks at l = 0 if that is in the cone; else it slips with u_t = -l r_t, and l i
 mu r_n = |r_t|, which exists: |r_t| falls to zero as l grows while r_n tends to -w_n / A_nn > 0.
 In the plane the root is a fraction: projection/planar.py.
 
-Several contacts: projection/cones.py.  Two or three in the plane are first tried by Newton's method
-alone, projection/newton_planar.py; those whose residual is not good enough after cones.py are
-solved by their modes, projection/modes.py.
+Several contacts: projection/cones.py, and where that fails projection/grown.py.  Two or three in
+the plane are first tried by Newton's method alone, projection/newton_planar.py; those whose
+residual is not good enough after cones.py are solved by their modes, projection/modes.py.
 """
 
 from functools import reduce
@@ -30,6 +30,7 @@ from jax import Array
 
 from carom.projection.cones import length_of, multipliers, scaled_contacts, solved
 from carom.projection.exact import Projection
+from carom.projection.grown import grown
 from carom.projection.joints import Free, free_of_joints
 from carom.projection.metric import Metric, metric_of, product, summed, times
 from carom.projection.modes import MOST, best_mode
@@ -103,10 +104,27 @@ class _Contacts(eqx.Module):
         still, never = jnp.zeros_like(free.y0), jnp.zeros_like(self.active)
         law = self.mu, self.active, never, False
         scaled = scaled_contacts(metric_of(None), still, free.rows, free.b, *law)
-        if n > MOST or m != 2:
-            r, turns = multipliers(scaled)
-            return r, turns, self.residual(r)
-        return multipliers(scaled, jax.lax.stop_gradient(self).few_in_plane)
+        fixed = jax.lax.stop_gradient(self)
+        return multipliers(scaled, fixed.several if n > MOST or m != 2 else fixed.few_in_plane)
+
+    def several(self, scaled):
+        """r, turns and the residual: those of cones.py, and where they fail from grown.py on."""
+        rows = self.free.rows / scaled.scale[:, None, None]
+
+        def unfinished(state):
+            return ~(state[2] <= UNCONVERGED) & (state[3] < 2)
+
+        def turn(state):
+            r, turns, residual, k = state
+            guess, more = grown(scaled, rows, r, k > 0)
+            other, last = solved(scaled, guess)
+            found = self.residual(other)
+            better = ~(found >= residual)  # or no number
+            r, residual = jnp.where(better, other, r), jnp.where(better, found, residual)
+            return r, turns + more + last, residual, k + 1
+
+        start = jnp.zeros_like(scaled.w), jnp.array(0), jnp.array(jnp.inf), jnp.array(0)
+        return jax.lax.while_loop(unfinished, turn, start)[:3]
 
     def few_in_plane(self, scaled):
         """r, turns and the residual: Newton steps, or all there is where these are not enough.
