@@ -310,9 +310,13 @@ def _momentum(m):
 
 
 def _received(m):
-    """In steps that are recorded one by one, spheres and walls receive what the contacts give."""
+    """In steps that are recorded one by one, spheres and walls receive what the contacts give.
+
+    But for the first, where a scheme pushes before it.
+    """
     sol, found, size = m.sol, np.zeros(len(m.sol)), np.zeros(len(m.sol))
-    for k in np.flatnonzero(m.single) + 1:
+    judged = m.single & ((np.arange(len(sol) - 1) > 0) | (not sol.scheme.pushes_at_start))
+    for k in np.flatnonzero(judged) + 1:
         table = sol.contacts[k]
         change, turn = given_by(m, k, table)
         on_walls, wall = np.zeros((sol.wall_impulse.shape[1], 3)), table.pairs[:, 1] < 0
