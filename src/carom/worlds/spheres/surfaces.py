@@ -97,7 +97,8 @@ def _check_along(wall, velocity, t, dimension):
     pieces = [] if any(map(callable, its_own)) else wall.pieces(t)
     if len(pieces) != 1 or not np.any(velocity):
         return
-    across = _normal(*pieces[0], dimension)
+    kind, data = pieces[0]
+    across = _normal(kind, data, dimension)
     if abs(velocity @ across) > 1e-9 * np.linalg.norm(velocity) * np.linalg.norm(across):
         kind = type(wall).__name__
         raise errors.ShapeError(
