@@ -213,7 +213,7 @@ def test_unequal_restitution_has_no_clause_of_passivity():
         certificate["passivity"]
 
 
-def test_two_feet_that_take_turns():
+def _two_feet():
     """One foot leaves the floor from inside while the other one is struck."""
     side = jnp.array([-1.0, 1.0])
     block = carom.System(
@@ -222,8 +222,18 @@ def test_two_feet_that_take_turns():
         gap=lambda t, q: q[0] + 0.3 * side * jnp.sin(q[1]) - 0.1 * jnp.cos(q[1]),
         restitution=0.3,
     )
-    sol = carom.solve(block, carom.Moreau(), [0.11, 0.02], [0.0, 0.0], t1=0.06, dt=2e-5)
-    exact = carom.solve(block, carom.EventDriven(), [0.11, 0.02], [0.0, 0.0], t1=0.06, dt=1e-3)
-    certificate = carom.certify(sol)
-    assert certificate.verdict == "a solution"
-    assert np.max(np.abs(sol.q[-1] - exact.q[-1])) < certificate.error
+    return block, [0.11, 0.02], [0.0, 0.0]
+
+
+def test_two_feet_that_take_turns():
+    block, *start = _two_feet()
+    sol = carom.solve(block, carom.Moreau(), *start, t1=0.06, dt=2e-5)
+    assert carom.certify(sol).verdict == "a solution"
+
+
+@pytest.mark.slow
+def test_the_error_of_two_feet_that_take_turns():
+    block, *start = _two_feet()
+    sol = carom.solve(block, carom.Moreau(), *start, t1=0.06, dt=2e-5)
+    exact = carom.solve(block, carom.EventDriven(), *start, t1=0.06, dt=1e-3)
+    assert np.max(np.abs(sol.q[-1] - exact.q[-1])) < carom.certify(sol).error
