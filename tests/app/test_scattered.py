@@ -150,3 +150,18 @@ def test_how_many_is_needed():
 def test_mistakes_are_named(text):
     with pytest.raises(runfile.RunFileError, match=f"run.toml, {BAD[text]}"):
         pile(f'spheres = "random"\n[parameters]\nN = 10\nfraction = 0.1\n{text}\n')
+
+
+@pytest.mark.parametrize(
+    ("moves", "why"),
+    [
+        ("amplitude = [0.0, 0.1]", "an amplitude and no frequency"),
+        ("frequency = 3.0", "a frequency and no amplitude"),
+        ("phase = 1.0", "moves nothing"),
+    ],
+)
+def test_a_wall_that_would_not_move(moves, why):
+    wall = '[[walls]]\nkind = "Plane"\npoint = [0.0, -1.0]\nnormal = [0.0, 1.0]\n'
+    text = 'spheres = "lattice"\n[parameters]\nshape = [2, 2]\nradius = 0.5\n' + wall
+    with pytest.raises(runfile.RunFileError, match=why):
+        pile(text + f"moves = {{{moves}}}\n")

@@ -335,6 +335,24 @@ def test_throw_false_still_raises_for_the_input():
         run(q0=[-1.0], throw=False)
 
 
+def test_throw_false_returns_what_is_not_solved_at_the_start():
+    """In a corner with mu > 1 an impact that bounces from both walls has no answer."""
+    corner = System(
+        force=lambda t, q, v: 0.0 * q,
+        gap=lambda t, q: q,
+        slip=lambda t, q, v: v[::-1],
+        friction=2.0,
+        restitution=0.8,
+    )
+    given = {"q0": [0.0, 0.0], "v0": [-1.0, -0.5], "t1": 1.0, "dt": 0.1}
+    sol = carom.solve(corner, carom.Moreau(), **given, throw=False)
+    assert bool(sol.status == Status.unconverged)
+    np.testing.assert_array_equal(sol.v, [given["v0"]])
+    with pytest.raises(errors.ConvergenceError, match="step 0 of 10") as caught:
+        carom.solve(corner, carom.Moreau(), **given)
+    assert caught.value.solution.t == [0.0]
+
+
 # Gradients.
 
 

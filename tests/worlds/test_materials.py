@@ -222,3 +222,12 @@ def test_how_much_of_its_friction_each_contact_uses():
         order = np.argsort(contacts.pairs[:, 0])
         assert used[order][:3] == pytest.approx(np.minimum(needed / np.array(mu), 1.0), rel=1e-4)
         assert np.isnan(used[order][3])
+
+
+def test_a_material_that_nobody_has_is_told(recwarn):
+    """A typo would leave its pairs to the value of all others without a word."""
+    with pytest.warns(UserWarning, match=r"friction .*'steal'.*did you mean 'steel'"):
+        two(friction={("steal", "glass"): 0.9, None: 0.1})
+    recwarn.clear()
+    two(friction={("steel", "glass"): 0.9, None: 0.1})
+    assert not recwarn.list

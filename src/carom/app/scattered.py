@@ -214,6 +214,12 @@ def moving(file, key: str, wall: dict, moves) -> dict:
         float(_floats(file, f"{key}.{n}", moves.get(n, 0.0), number, "a number"))
         for n in _MOVES[2:]
     )
+    swings = bool(np.any(amplitude != 0.0))
+    if swings != (frequency != 0.0):
+        has, lacks = ("an amplitude", "frequency") if swings else ("a frequency", "amplitude")
+        raise file.error(key, f"has {has} and no {lacks}: what swings needs both (frequency in Hz)")
+    if not (swings or np.any(velocity != 0.0)):
+        raise file.error(key, "moves nothing: give a velocity, or an amplitude and a frequency")
     return wall | {
         name: Moved(x, velocity, amplitude, frequency, phase) for name, x in places.items()
     }

@@ -8,6 +8,7 @@ With a and b the materials of the two bodies of contact k, and w_k the normal ve
 all symmetric in a and b.  Where one number is for all of them nothing is looked up.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from carom import errors
+from carom.arguments import nearest_name
 from carom.worlds.spheres.given import numbers
 
 _SPEEDS = np.array([0.0, 1e-3, 1e-2, 0.1, 1.0])  # at which a function of them is tried at once
@@ -173,6 +175,8 @@ def check_pairs(pile) -> None:
     """Refuse tables in which a pair that may meet is missing."""
     for name in _NUMBER:
         given = getattr(pile, name)
+        if isinstance(given, dict) and None in given:
+            _tell_strangers(pile, name, given)
         if not isinstance(given, dict) or None in given:
             continue
         for a, b, where in _meetings(pile):
@@ -184,6 +188,18 @@ def check_pairs(pile) -> None:
                     f"{name} {why} (spheres with {where}): add it, or give the value of all other "
                     f"pairs as None: {name}={{..., None: 0.3}}"
                 )
+
+
+def _tell_strangers(pile, name, table) -> None:
+    """Warn of an entry for a material that nobody has: a typo would leave its pairs to ``None``."""
+    known = {a for pair in _meetings(pile) for a in pair[:2] if a is not None}
+    for stranger in sorted({a for pair in table if pair is not None for a in pair} - known):
+        warnings.warn(
+            f"{name} has an entry for {stranger!r}, which no sphere and no wall is made of"
+            f"{nearest_name(stranger, known)} Pairs that are not in the table have the value of "
+            "None",
+            stacklevel=4,
+        )
 
 
 def _meetings(pile) -> Iterator[tuple[Any, Any, str]]:
