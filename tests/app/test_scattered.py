@@ -165,3 +165,11 @@ def test_a_wall_that_would_not_move(moves, why):
     text = 'spheres = "lattice"\n[parameters]\nshape = [2, 2]\nradius = 0.5\n' + wall
     with pytest.raises(runfile.RunFileError, match=why):
         pile(text + f"moves = {{{moves}}}\n")
+
+
+def test_a_speed_is_not_negative():
+    text = 'spheres = "lattice"\n[parameters]\nshape = [3, 3]\nradius = 0.5\n'
+    with pytest.raises(runfile.RunFileError, match="thermal: is -1"):
+        pile(text + "velocity = {thermal = -1.0}\n")
+    with pytest.raises(runfile.RunFileError, match=r"interval: is -0\.2"):
+        pile(text + "[record]\ninterval = -0.2\n")

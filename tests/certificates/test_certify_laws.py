@@ -177,3 +177,35 @@ def test_friction_that_turns_at_an_impact_inside_of_a_step(dt):
         block, sol.t, sol.q, sol.v, sol.impulse, friction=-np.asarray(sol.friction)
     )
     assert not turned.ok
+
+
+def test_glue_that_a_run_goes_on_with(tmp_path):
+    """It may be pulled for as long as the run before has pushed it, from a file too."""
+    system = wall(2.0, True)
+    first = carom.solve(system, carom.Maury(), [0.0], [-1.5], t1=0.5, dt=2e-3)
+    record = carom.Record(tmp_path / "on.nc")
+    sol = carom.solve(system, carom.Maury(), start=first, t1=2.0, dt=2e-3, record=record)
+    assert certify(sol).ok, str(certify(sol))
+    assert certify(carom.load(tmp_path / "on.nc"), system).ok
+    alone = certify_arrays(system, sol.t, sol.q, sol.v, sol.impulse)
+    assert "sign" in failed(alone)  # nothing had pushed it
+
+
+@pytest.mark.parametrize("angle", [1.1, 1.3])
+def test_what_rests_does_not_slip_by_its_rounding(angle):
+    """A ladder between two rough walls; without a change of slip in free flight at its foot."""
+    ladder = carom.System(
+        mass=[1.0, 1.0, 1.0 / 3.0],
+        force=lambda t, q, v: jnp.array([0.0, -G, 0.0]),
+        gap=lambda t, q: jnp.array([q[0] - jnp.cos(q[2]), q[1] - jnp.sin(q[2])]),
+        slip=lambda t, q, v: jnp.array([v[1] + jnp.cos(q[2]) * v[2], v[0] - jnp.sin(q[2]) * v[2]]),
+        friction=0.6,
+    )
+    start = [np.cos(angle), np.sin(angle), angle], [0.0, 0.0, 0.0]
+    sol = carom.solve(ladder, carom.Moreau(), *start, t1=0.1, dt=1e-3)
+    assert np.abs(sol.v).max() < 1e-15
+    assert certify(sol).ok, str(certify(sol))
+    friction = np.array(sol.friction)
+    friction[50, 1] *= -1.0
+    found = certify_arrays(ladder, sol.t, sol.q, sol.v, sol.impulse, friction=friction)
+    assert found.ok is False

@@ -326,3 +326,25 @@ def test_a_joint_may_be_set_in_motion(scheme, kind):
     for dt in (1e-2, 1e-3):
         sol = carom.solve(system, scheme, [0.0, 0.0], v0, t1=1.0, dt=dt)
         assert abs(sol.q[-1, 0] - float(drive(1.0))) <= 500.0 * dt**2
+
+
+@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury(), carom.PaoliSchatzman()], ids=str)
+@pytest.mark.parametrize("wall", [0.0, 1.0])
+def test_where_the_origin_is_does_not_matter(scheme, wall):
+    """Two masses on a joint come to rest at a wall; at q = 0 all that is left is rounding."""
+    for ratio in (1.0, 2.0):
+        system = carom.System(
+            force=lambda t, q, v: jnp.array([-1.0, 0.0]),
+            gap=lambda t, q: q[0] - wall,
+            joint=lambda t, q, ratio=ratio: q[1] - wall - ratio * (q[0] - wall),
+        )
+        for dt in (1e-2, 1e-3):
+            start = np.array([0.1, 0.1 * ratio])
+            sol = carom.solve(system, scheme, wall + start, -10.0 * start, t1=0.5, dt=dt)
+            assert np.abs(sol.q[-1] - wall).max() < 2.0 * dt  # Moreau enters by a step
+
+
+def test_no_joint_at_all_is_said_so():
+    system = carom.System(force=lambda t, q, v: 0.0 * q, joint=lambda t, q: jnp.zeros(0))
+    with pytest.raises(carom.errors.ShapeError, match="joint=None"):
+        carom.solve(system, carom.Moreau(), [0.0], [0.0], t1=0.1, dt=1e-2)

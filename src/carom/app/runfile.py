@@ -130,7 +130,10 @@ def from_text(path: Path, text: str, given: dict) -> RunPlan:
         raise file.error("dt", f"is {dt:g}; it must be positive")
     every = found.get("every")
     if found.get("interval") is not None:
-        every = max(1, round(min(file.number(found, "interval", None) / dt, 1e15)))
+        interval = file.number(found, "interval", None)
+        if not interval > 0.0:
+            raise file.error("interval", f"is {interval:g}; it must be a time > 0 between records")
+        every = max(1, round(min(interval / dt, 1e15)))
     if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         raise file.error("every", f"is {every!r}; it must be a whole number of steps, 1 or more")
     if not t1 > t0:

@@ -169,6 +169,8 @@ def _shared(file, key, rows, N, random) -> np.ndarray:
 def _thermal(file, key, table, N, d, made) -> np.ndarray:
     _, speed, random = _only(file, key, table, ("thermal",))
     speed = _floats(file, f"{key}.thermal", speed, (), "a speed [m/s]")
+    if speed < 0.0:
+        raise file.error(f"{key}.thermal", f"is {speed:g}; a speed [m/s] is 0 or more")
     v = speed * random.normal(size=(N, d))
     return v - v.mean(axis=0)
 

@@ -113,6 +113,7 @@ def certify(
         sparse_dt=None if sol.velocity_before is not None else float(sol.dt),
         resolution=resolution,
         tolerance=tolerance,
+        glued=getattr(sol.origin, "glued", None),
     )
     arrays = _checked(system, sol.t, sol.q, sol.v, sol.impulse, sol.friction, sol.joint_impulse)
     smooth = not arrays[4].shape[1]  # nothing but gaps

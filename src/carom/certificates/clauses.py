@@ -111,7 +111,7 @@ def _passivity(m):
     if not len(starts):
         return np.zeros(0), np.zeros(0), np.zeros(0)
     work = np.sum(m.lam[1:] * (m.at.w[1:] + m.at.w[:-1]) / 2, axis=1)
-    bound = np.sum(m.lam[1:] * m.law_bound, axis=1)
+    bound = np.sum(np.abs(m.lam[1:]) * m.law_bound, axis=1)
     if m.system.friction is not None:
         sliding = laws.Sliding(m)
         work = work + sliding.work()

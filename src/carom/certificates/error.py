@@ -123,7 +123,7 @@ def _let_go(m):
     normal = np.sqrt(np.maximum(m.at.inverse_mass[w.first], 1e-300))
     off = m.norm.velocity(np.split(found.error, 2, axis=1)[1])
     before = np.concatenate([[0.0], off[:-1]]) + m.norm.velocity(found.defect[:, m.q.shape[1] :])
-    gamma = remembered(m.lam)
+    gamma = remembered(m)
     last = np.maximum(-m.lam[w.last] + gamma[w.first], 0.0) * normal  # pulled beyond gamma
     wrong, now, total = np.zeros(m.lam.shape[1]), 0.0, np.zeros(len(w.first))
     for k in range(len(total)):

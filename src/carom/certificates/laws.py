@@ -36,7 +36,10 @@ class Sliding:
             self.du = self.du + np.linalg.norm(shaped(m.at.beside_coupled)[1:], axis=2)
         self.size = np.linalg.norm(self.impulse, axis=2)
         self.rounding = _SOLVED * np.max(self.most, initial=0.0)
-        self.fastest = np.max(np.linalg.norm(self.u, axis=2), initial=0.0)
+        fastest = np.max(np.linalg.norm(self.u, axis=2), initial=0.0)
+        inverse = np.max(shaped(m.at.beside_inverse), axis=2, initial=0.0)
+        small = m.small_v[:, None] * np.sqrt(np.maximum(*ends(inverse))) + _SOLVED * fastest
+        self.least = MARGIN * self.du + small  # (m, p) a velocity below it is no slip
 
     def work(self):
         """(m,) of friction, at the mean of the sliding velocities of a step."""
@@ -52,7 +55,7 @@ def slip(m):
     """Against the slip, where that is more than what a step of free motion makes of it."""
     s = Sliding(m)
     speed = np.linalg.norm(s.u[1:], axis=2)
-    slides = speed > MARGIN * s.du + _SOLVED * s.fastest
+    slides = speed > s.least
     against = s.impulse + s.most[:, :, None] * s.u[1:] / np.maximum(speed, 1e-300)[:, :, None]
     turned = MARGIN * s.most * s.du / np.maximum(speed, 1e-300)
     found = np.where(slides, np.linalg.norm(against, axis=2), 0.0)
@@ -62,7 +65,7 @@ def slip(m):
 def friction_work(m):
     s = Sliding(m)
     given = np.sum(s.impulse * s.u[1:], axis=2)
-    return given, s.size * (MARGIN * s.du + _SOLVED * s.fastest) + 1e-300, m.t[1:]
+    return given, s.size * s.least + 1e-300, m.t[1:]
 
 
 def _of_joints(m, x):
@@ -89,24 +92,26 @@ def joint_velocity(m):
     return np.abs(_of_joints(m, m.at.beside)), MARGIN * _dj(m) + small, m.t
 
 
-def remembered(lam):
-    """(n, p) gamma, from the impulses."""
-    gamma = np.zeros_like(lam)
-    for k, r in enumerate(lam):
-        gamma[k] = np.minimum(0.0, gamma[k - 1] - r) if k else np.minimum(0.0, -r)
+def remembered(m):
+    """(n, p) gamma, from the impulses, and from what a run that goes on began with."""
+    gamma = np.minimum(0.0, -m.lam)
+    if m.options.glued is not None:
+        gamma[0] = m.options.glued
+    for k, r in enumerate(m.lam[1:], start=1):
+        gamma[k] = np.minimum(0.0, gamma[k - 1] - r)
     return gamma
 
 
 def pull(m):
     """No more than what is remembered, but for the last step of it."""
-    gamma = remembered(m.lam)[:-1]
+    gamma = remembered(m)[:-1]
     step = MARGIN * m.dw / np.maximum(m.at.inverse_mass[1:], 1e-300)
     allowed = np.where(gamma < 0.0, -gamma + step, 0.0)
     return -m.lam[1:], allowed + m.tolerance * np.max(np.abs(m.lam), initial=0.0), m.t[1:]
 
 
 def _glued(m):
-    gamma = remembered(m.lam)
+    gamma = remembered(m)
     least = _SOLVED * np.max(np.abs(m.lam), initial=0.0)
     return (gamma[1:] < -least) & (gamma[:-1] < -least)
 

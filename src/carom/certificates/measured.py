@@ -25,6 +25,7 @@ class Options(NamedTuple):
     tolerance: float
     located: bool = False  # impacts are records of their own, so that nothing happens between them
     inside: bool = False  # impacts lie inside of steps
+    glued: Any = None  # (p,) gamma at the first record; None: of the impulses there
 
 
 class _Record(NamedTuple):

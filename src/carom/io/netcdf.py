@@ -339,7 +339,12 @@ class RecordedSolution(Motion):
             self.stats = Stats(*(_number(h5, f"stats_{name}") for name in STATS))
             text = scheme_or_text(self.settings.get("scheme") or words_of(h5, "scheme"))
             width = h5["q"].shape[1] + h5["v"].shape[1] + 4 * self.settings["gaps"]
-        self.origin = Origin(text if scheme is None else scheme, system)
+        glued = self.settings.get("glued")
+        self.origin = Origin(
+            text if scheme is None else scheme,
+            system,
+            glued=None if glued is None else np.asarray(glued, float),
+        )
         if not self._count:
             raise RecordError(f"{self.path!r} has no record yet: the run was stopped at its start")
         if 8 * self._count * width <= _SMALL:

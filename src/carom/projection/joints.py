@@ -31,6 +31,9 @@ _REPEATS = 1e-8  # of a row, what those before it leave of one that repeats them
 _APART = 0.1  # and of one that is looked at no further
 _TURNS = 30  # at most, towards where joints hold
 _HOLDS = 1e-14  # relative
+# Of q: at q = 0 the terms of a joint, |q - p| - L, are not seen in its gradient times q, and what
+# it is off by is their rounding.
+SMALL = 1e-8
 
 
 class Free(eqx.Module):
@@ -103,7 +106,7 @@ def where_they_hold(
         size = jnp.sqrt(jnp.sum(J * J, axis=1, keepdims=True))
         size = jnp.where(size > 0.0, size, 1.0)
         c, J = c / size[:, 0], J / size
-        terms = jnp.abs(c) + product(jnp.abs(J), jnp.abs(q))
+        terms = jnp.abs(c) + product(jnp.abs(J), jnp.abs(q) + SMALL)
         return turns, q, c, J, jnp.max(jnp.abs(c) / jnp.maximum(terms, 1e-300))
 
     def further(loop):

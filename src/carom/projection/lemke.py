@@ -36,7 +36,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 _OPEN, _STICK, _SLIP = 0, 1, 2
-CHAIN, _LOSS = 12, 1e-5  # pieces between factorisations, and c that ends them
+CHAIN, _LOSS = 30, 1e-5  # pieces between factorisations, and c that ends them
 _EPS, _FALL, _RISE, _LEAST = 1e-3, 0.1, 5.0, 1e-11  # of contacts that yield
 _EACH, _FAILED = 300, 2  # pieces of a path near a guess, and such paths that end nowhere
 _TRIES = 4  # directions d from afar

@@ -13,6 +13,7 @@ from carom.status import Status, failing, first_failure
 
 # A gap that cancels large numbers stops the iteration short of the tolerance; this much is let by.
 _ROUNDING_SLACK = 1e3
+SMALL = 1e-5  # of W: near W = 0 the terms of a gap are not seen in its gradient times W
 
 
 @jax.tree_util.register_dataclass
@@ -112,7 +113,7 @@ def _residual(metric, back, lam, contacts, W):
     size = jnp.abs(W) + jnp.abs(back)
     balance = jnp.max(jnp.abs(metric.apply(back) + product(contacts.rows.T, lam)))
     balance_scale = jnp.maximum(jnp.max(metric.apply(size)), 1e-300)
-    gap = contacts.gap / jnp.maximum(product(jnp.abs(contacts.rows), size), 1e-300)
+    gap = contacts.gap / jnp.maximum(product(jnp.abs(contacts.rows), size + SMALL), 1e-300)
     held = (lam > 0.0) | contacts.bilateral()
     off = jnp.where(held, jnp.abs(gap), jnp.maximum(-gap, 0.0))
     return jnp.maximum(balance / balance_scale, jnp.max(off, initial=0.0))

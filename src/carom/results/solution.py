@@ -76,6 +76,7 @@ class Origin:
     scheme: Any  # the scheme, or its text in a loaded file
     system: Any = None  # None inside jit or vmap, and in a loaded file
     impacts: np.ndarray | None = None  # the table, when it was collected during the run
+    glued: np.ndarray | None = None  # (p,) gamma at the first record, of a run that goes on
 
 
 _NETCDF = ("", ".nc", ".nc4", ".cdf", ".h5", ".hdf5")  # endings that say so, or nothing else

@@ -47,6 +47,7 @@ class Compiled:
         """From the state ``given``, or the end of the solution ``before``."""
         self.run, self.world, self.scheme, self.clock = run, run.system, run.scheme, clock
         self.q0, self.v0 = given
+        self.went_on = before is not None
         self.plan, self.steps = plan, clock.steps
         self.begun = start = _begun(run, clock.start, given, before)
         self.marks, self.total = plan.marks, len(plan.marks)  # records, if all goes well
@@ -138,6 +139,7 @@ class Compiled:
             "dt": self.clock.dt,
             "gaps": self.p,
             "each": self.full,
+            "glued": None if (glued := self._glued()) is None else glued.tolist(),
         }
 
     def parts(self) -> dict[str, Any]:
@@ -208,8 +210,19 @@ class Compiled:
             status=carry.status,
             dt=run.dt.item(),
             end=end_of(run, carry, np.asarray),
-            origin=Origin(run.scheme, run.system, None if self.log is None else listed(impacts)),
+            origin=Origin(
+                run.scheme,
+                run.system,
+                None if self.log is None else listed(impacts),
+                self._glued(),
+            ),
         )
+
+    def _glued(self) -> np.ndarray | None:
+        """(p,) what glue remembers from the run before; None: there is none."""
+        if not self.went_on or not getattr(self.world, "glue", False):
+            return None
+        return np.asarray(self.begun.carry.state.memory)[: self.p]
 
     def failure(self, solution, record) -> Exception:
         """The exception for a run that stopped on the way, with the solution in it."""

@@ -9,6 +9,7 @@ from carom.status import first_failure
 
 _TOLERANCE, _TURNS = 1e-13, 50  # of the nearest point of K
 _INSIDE = 1e-12  # of |q|, the depth at which a corrected contact is left
+_ROUNDING = 4e-15  # of the free velocity, some units in the last place
 _TINY = 1e-300  # keeps 0 / 0 at 0
 
 
@@ -72,7 +73,11 @@ class Moreau(Scheme):
         def caught_up(v1):  # (4)
             return world.project(metric, free(v1) if iterate else freely, contacts, b, closed)
 
-        solved = world.fixed_point(caught_up, v, iterate=iterate, newton=self.newton)
+        def noise(found):  # of a v1 that is the difference of larger ones
+            return _ROUNDING * world.xp.max(world.xp.abs(freely))
+
+        how = {"iterate": iterate, "newton": self.newton, "noise": noise}
+        solved = world.fixed_point(caught_up, v, **how)
         found, status = solved.value, contacts.status(metric, closed, solved.value.point)
         residual = world.xp.maximum(found.residual, solved.change)
         report = Report(

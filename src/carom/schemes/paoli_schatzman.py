@@ -7,6 +7,7 @@ from jax import Array
 
 from carom.arguments import suggesting
 from carom.contracts import Positions
+from carom.projection.nearest import SMALL
 from carom.schemes.scheme import Report, Scheme, State
 from carom.status import Status, first_failure
 
@@ -79,7 +80,7 @@ class PaoliSchatzman(Scheme):
 
         def noise(found):  # a residual of P_K, in the velocity that (2) makes of it
             known = found.residual + _ROUNDING * (found.iterations > 0)
-            return (1.0 + e) * known * world.xp.max(world.xp.abs(q1)) / dt
+            return (1.0 + e) * known * (world.xp.max(world.xp.abs(q1)) + SMALL) / dt
 
         iterate = world.force_uses_velocity(q1)
         how = {"newton": self.newton, "noise": noise, "memory": state.memory}

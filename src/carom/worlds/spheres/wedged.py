@@ -32,6 +32,7 @@ from carom.worlds.spheres.levers import Levers, hold_couples, within
 # The most contacts for Newton's method (twice as many around what lacks), and for the path ...
 _WHOLE, _ROWS = 5000, 1000
 _NEAR, _ROUNDS, _SWEPT = 500, 120, 300  # ... of more these, and sweeps of all, in turn
+_LIGHTLY = 60  # of these rounds without long paths: where one part is not solved, another may be
 _TURNS, _MANY, _CREPT = 15, 20, 4  # of Newton's method, and of sweeps
 _STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most ...
 _DOUBTED = 150  # ... and where there may be no answer, which the path is quicker to tell
@@ -42,7 +43,7 @@ _SHORT = 200  # of it between multipliers
 _CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
 _ASTRAY = 1e3  # times what the best lacks: back to that
-_RINGS = (2, 2, 4, 0)  # of contacts around those that lack, in turn; 0: around the worst alone
+_RINGS = (3, 3, 5, 0)  # of contacts around those that lack, in turn; 0: around the worst alone
 _WIDENINGS = (0, 1, 4, 16)  # rings of contacts that do not bounce around those that are held
 _CLIPPINGS, _CLIPPED = 30, 1e-12  # turns, and the part of lam_t that ends them
 _SHARE = 0.98  # of the tolerance, as in kernels/numba/projection.py
@@ -173,7 +174,7 @@ def _few(problem, planar, limit):
         if led or done >= limit or len(chosen) > min(_ROWS, len(lam) // 2):
             break
         part = _part(problem, chosen)
-        more, solved_part = _at_once(part, planar, _TURNS, limit - done)
+        more, solved_part = _at_once(part, planar, _TURNS, limit - done, thorough=False)
         done, lam[chosen] = done + more, part[_LAM]
         if not solved_part:
             break
@@ -182,11 +183,18 @@ def _few(problem, planar, limit):
     return done, led
 
 
-def _at_once(problem, planar, turns, limit):
-    """Turns and pivots made on all contacts, and whether they led to an answer."""
+def _at_once(problem, planar, turns, limit, thorough=True):
+    """Turns and pivots made on all contacts, and whether they led to an answer.
+
+    ``thorough``: by all ways, long ones too.
+    """
     block, rows = _block_of(problem, planar), len(problem[1])
     done = block.newton(min(turns, limit))
-    stages = [("afresh", turns), *_stages(rows, planar, block.answered())]
+    stages = _stages(rows, planar, block.answered())
+    if thorough or not planar:
+        stages = [("afresh", turns), *stages]
+    else:
+        stages = stages[:1]  # pieces near the guess; from no impulses Newton's method does no more
     for name, most in stages if rows <= _ROWS else ():
         if block.least <= _SHARE:
             break
@@ -233,7 +241,7 @@ def _by_parts(problem, planar, limit):
         if not rings or len(rows) > 2 * _WHOLE or len(rows) == len(i):
             rows, turns = _around(np.array([np.argmax(lacks)]), i, j, inverse), _TURNS
         part = _part(problem, rows)
-        done += _at_once(part, planar, turns, limit - done)[0]
+        done += _at_once(part, planar, turns, limit - done, thorough=turn >= _LIGHTLY)[0]
         lam[rows] = part[_LAM]
         _creep(problem)
         if not rings and len(i) <= _WHOLE and done < limit:

@@ -30,6 +30,8 @@ def check_shapes(system, t: Array, q: Array, v: Array) -> None:
     joint = tried("joint", system.joints, t, q).shape
     if len(joint) != 1:
         raise errors.ShapeError(f"joint returns shape {joint}; it must be a scalar or (k,)")
+    if system.joint is not None and joint == (0,):
+        raise errors.ShapeError("joint returns no number at all: leave it out, joint=None")
     if force != (d,) and not (force == () and d == 1):
         raise errors.ShapeError(
             f"force returns shape {force}; for q0 of shape {(d,)} it must be {(d,)}"
