@@ -13,6 +13,9 @@ from carom.status import Status, failing, first_failure
 
 _TOLERANCE = 1e-13  # last change, relative to the velocity: some hundred units of rounding
 _TURNS = 400  # enough for a contraction of factor 0.92; a slower one calls for a smaller dt
+_ENOUGH = 1e-9  # of it where changes fall no more; the residual of the step then says so
+_NEAR = 1e-3  # of it: a change that is no larger has not grown
+_PATIENCE = 20  # turns before a change that exceeds the one before it ends them: modes change too
 _NEWTON_TURNS = 30
 
 
@@ -41,8 +44,10 @@ def fixed_point(phi, guess: Array, *, iterate: bool, newton: bool, noise=None) -
     noise = (lambda value: 0.0) if noise is None else noise
     solved = _picard(phi, guess, noise)
     if newton:
-        solved = _newton(phi, solved, noise)
-    status = first_failure(solved.value.status, solved.status)
+        solved = _newton(phi, guess, solved, noise)
+    # where contacts nearly repeat each other, phi(x) itself is known no better than this
+    status = Status.where(solved.change <= _ENOUGH, Status.ok, solved.status)
+    status = first_failure(solved.value.status, status)
     return eqx.tree_at(lambda s: s.status, solved, status)
 
 
@@ -60,10 +65,11 @@ def _blank(phi, x):
 
 
 def _picard(phi, guess, noise):
-    """x <- phi(x), given up as soon as a change exceeds the one before it."""
+    """x <- phi(x), given up where changes grow."""
 
     def unfinished(s):
-        return (s.status != Status.ok) & (s.contraction < 1.0) & (s.turns < _TURNS)
+        on = (s.contraction < 1.0) | (s.turns < _PATIENCE)
+        return (s.status != Status.ok) & on & (s.turns < _TURNS)
 
     def turn(s):
         x = s.value.point
@@ -80,8 +86,11 @@ def _picard(phi, guess, noise):
     return jax.lax.while_loop(unfinished, turn, start)
 
 
-def _newton(phi, s, noise):
-    """Newton on x - phi(x) = 0; nothing is left to do where Picard has converged."""
+def _newton(phi, guess, s, noise):
+    """Newton on x - phi(x) = 0; nothing is left to do where Picard has converged.
+
+    From where changes have led, or from the guess where they grew.
+    """
 
     def residual(x):
         value = phi(x)
@@ -102,5 +111,5 @@ def _newton(phi, s, noise):
         return found, x1, turns + 1
 
     x = s.value.point
-    start = jnp.where(jnp.all(jnp.isfinite(x)), x, 0.0)
+    start = jnp.where(jnp.all(jnp.isfinite(x)) & (s.change <= _NEAR), x, guess)
     return jax.lax.while_loop(unfinished, turn, (s, start, jnp.array(0)))[0]

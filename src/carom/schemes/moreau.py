@@ -73,8 +73,8 @@ class Moreau(Scheme):
         def caught_up(v1):  # (4)
             return world.project(metric, free(v1) if iterate else freely, contacts, b, closed)
 
-        def noise(found):  # of a v1 that is the difference of larger ones
-            return _ROUNDING * world.xp.max(world.xp.abs(freely))
+        def noise(found):  # of a v1 that is the difference of larger ones, to a residual
+            return (found.residual + _ROUNDING) * world.xp.max(world.xp.abs(freely))
 
         how = {"iterate": iterate, "newton": self.newton, "noise": noise}
         solved = world.fixed_point(caught_up, v, **how)
