@@ -29,7 +29,11 @@ in the step, c = |u - v_f|, and to an overlap (kernels/numba/projection.py, (4))
 
 so that w_k <= tol_k where lam_k pushes, and gaps of the step before were entered by h tol_k at
 most.  Hence (3) holds to the sum of 2 lam_k tol_k, the larger one of this step and of the step
-before, whose overlap this one takes back; it falls with h.
+before, whose overlap this one takes back; it falls with h.  A wall that bends around the spheres,
+and an edge between panels, is entered by up to 1.5 tol, whatever h (worlds/spheres/reach.py): the
+step that lifts a sphere out of the overlap d that is measured before it gains lam d / h more.
+
+Where records are several steps apart, sphere_paths.py has what ties them, (9) to (12).
 
 Contacts that resist rolling and twisting have a couple C besides, which acts on the second body
 and, reversed, on the first, with a part across the normal and one along it, (1) and (2) of
@@ -43,6 +47,8 @@ What is glued (worlds/spheres/glued.py) may pull, as long as it remembers gamma 
     gamma = min(0, gamma before - Lam),       Lam >= 0 if gamma before = 0                      (6)
     gap = 0 if gamma < 0                                                                        (7)
 """
+
+from functools import cached_property
 
 import numpy as np
 
@@ -62,6 +68,7 @@ from carom.certificates.sphere_contacts import (
     pushes,
     tolerated,
 )
+from carom.certificates.sphere_paths import PATH, UNBOUNDED, of_several
 from carom.certificates.sphere_spin import OF_ROLLING, OF_SPIN, turned_by
 from carom.schemes.moreau import Moreau
 from carom.shown import counted
@@ -81,7 +88,7 @@ def certify_spheres(sol: SpheresSolution) -> Certificate:
         rows = _CLAUSES + OF_SPIN * sol.pile.spins + OF_ROLLING * sol.pile.rolls
         if sol.pile.glue:
             rows = [row for row in _CLAUSES if row.name != "sign"] + _OF_GLUE
-        rows = rows + _OF_STEPS * bool(np.any(motion.single))
+        rows = rows + _OF_STEPS * bool(np.any(motion.single)) + of_several(motion)
         rows = rows + _OF_MOREAU * motion.moves_as_before
         clauses = tuple(_clause(row, motion) for row in rows)
     how = "" if sol.ok else f", stopped at t = {sol.t[-1]:g} ({name_of(sol.status)})"
@@ -102,10 +109,11 @@ class _Motion:
         self.world = World(sol.pile, sol.dt)
         self.length = sol.pile.tolerance * sol.pile.smallest
         self.exact = sol.scheme.keeps_open
-        since = sol.pile.start if sol.end is None else sol.end.t0  # steps are counted from there
-        into = (sol.t - since) / sol.dt - sol.steps
+        self.since = sol.pile.start if sol.end is None else sol.end.t0  # steps are counted from it
+        into = (sol.t - self.since) / sol.dt - sol.steps
         self.last_whole = sol.t - sol.dt * (into - np.floor(into + 1e-6))  # (n,) [s]
         self.between = np.abs(into) > 1e-6  # (n,) records inside of a step
+        self.part = np.where(self.between, into, 0.0)  # (n,) of a step, from its start
         whole = ~self.between[1:] & ~self.between[:-1]
         self.single = (np.diff(sol.steps) == 1) & whole  # (n - 1,) intervals of one step
         self.every_step = bool(np.all(self.single))
@@ -122,7 +130,8 @@ class _Motion:
         """(n - 1,) (5), the largest in each interval between records; of several steps a bound.
 
         In one step c is the impulse of a sphere over its mass.  In several, no contact changes a
-        velocity by more than twice the fastest there can be, and a step of the force.
+        velocity by more than twice the fastest there can be, and a step of the force; how fast a
+        force of the user makes spheres in between is not known, and tol / h has to do.
         """
         sol, pile = self.sol, self.pile
         c = np.max(np.linalg.norm(sol.impulse[1:], axis=2) / pile.mass, axis=1, initial=0.0)
@@ -131,7 +140,8 @@ class _Motion:
             c = np.maximum(c, np.max(turned, axis=1, initial=0.0))
         g, several = float(np.linalg.norm(pile.gravity)), np.diff(sol.steps) > 1
         fastest = np.maximum.accumulate(self.speed) + g * self.span
-        c = np.where(several, 2.0 * fastest[1:] + g * self.h, c)
+        most = np.inf if pile.force is not None else 2.0 * fastest[1:] + g * self.h
+        c = np.where(several, most, c)
         c = np.maximum(c, np.concatenate([c[:1], c[:-1]]))
         return np.minimum(self.length / self.h, VELOCITY * pile.tolerance * c)
 
@@ -140,9 +150,85 @@ class _Motion:
         exact = np.full(len(self.sol), 1.6 * self.length)
         if self.exact and not np.any(self.between):
             return exact
-        fastest = np.maximum.accumulate(self.speed) + self.h * np.linalg.norm(self.pile.gravity)
+        fastest = self.fastest() + self.h * np.linalg.norm(self.pile.gravity)
         loose = MARGIN * 2.0 * self.h * fastest + self.length
+        if self.exact and self.pile.force is not None:  # nor is known what it did in such a step
+            loose = np.full(len(self.sol), np.inf)
         return np.where(self.between, loose, exact) if self.exact else loose
+
+    def fastest(self):
+        """(n,) how fast a sphere can have been, up to each record: as records tell, and between
+
+            |v_j| <= ( |v_a| + |v_b| + g Dt + P ) / 2,        P = pushes / m
+
+        of records a and b several steps apart, for v_j is reached from both.  Before the first
+        record, |v_j| <= |v_b| + g Dt + P.
+        """
+        most = np.linalg.norm(self.sol.v, axis=2)
+        speed, several = most.copy(), np.diff(self.sol.steps) > 1
+        changed = self._changed()
+        between = 0.5 * (speed[1:] + speed[:-1] + changed[1:])
+        most[1:] = np.maximum(most[1:], np.where(several[:, None], between, 0.0))
+        if not self._at_the_start():
+            most[0] += changed[0]
+        return np.maximum.accumulate(np.max(most, axis=1, initial=0.0))
+
+    def _changed(self):
+        """(n, N) [m/s] what velocities can have changed by since the record before: g Dt + P."""
+        sol, pile, span = self.sol, self.pile, self.span.copy()
+        if pile.force is not None:
+            return np.full(sol.v.shape[:2], np.inf)
+        span[0] = sol.t[0] - self.since
+        slopes = np.hypot(1.0, materials.most(pile.friction))
+        pushed = slopes * sol.push[:, None] / pile.mass
+        return np.linalg.norm(pile.gravity) * span[:, None] + pushed
+
+    def _at_the_start(self):
+        """Whether no step was made before the first record."""
+        sol = self.sol
+        still = not (np.any(sol.moved[0]) or sol.work[0] or sol.push[0])
+        return sol.steps[0] == 0 or still
+
+    def gained(self):
+        """(n - 1,) [J] twice: energy from nowhere between records, and what (3) may be off by.
+
+        A bounce may gain a step's worth of the force, a tolerance a little of each impulse.
+        """
+        sol, kinetic = self.sol, self.sol.kinetic_energy()
+        slack = MARGIN * sol.push[1:] * self.tolerated()
+        if self.exact:
+            slack = slack + self.lifted
+        if self.pile.glue:  # what a tangent has opened while it slid round, (h v)^2 / d, closes
+            fast = np.maximum(self.speed[1:], self.speed[:-1])
+            slack = slack + MARGIN * sol.push[1:] * self.h * fast**2 / self.pile.smallest
+        if self.pile.bounces or not self.exact:
+            g = float(np.linalg.norm(self.pile.gravity))
+            slack = slack + MARGIN * self.h * g * (
+                2.0 * sol.push[1:] + self.weight * np.diff(sol.t)
+            )
+            if not self.exact:
+                slack = slack + MARGIN * self.h * g * np.sum(self.pile.mass) * self.speed.max()
+        size = np.maximum(kinetic[1:], kinetic[:-1]) + np.abs(sol.work[1:])
+        return np.diff(kinetic) - sol.work[1:], slack + 100.0 * ROUNDING * size
+
+    @cached_property
+    def lifted(self):
+        """(n - 1,) [J] the sum of lam d / h over overlaps d before a step, of contacts in it.
+
+        Of several steps all that was pushed, and the deepest of them, where walls can be entered.
+        """
+        sol, found = self.sol, np.zeros(len(self.sol) - 1)
+        if self.pile.walls.curved() or np.any(self._kinds() == kernels.rows.PANEL):
+            deepest = np.maximum(sol.overlap[1:], self.overlaps[:-1])
+            found = sol.push[1:] * deepest / self.h
+        for k in np.flatnonzero(self.single):
+            table = sol.contacts[k + 1]
+            gap = gaps(self, sol.t[k + 1], sol.x[k], table)[0]
+            found[k] = np.sum(np.abs(table.impulse) * np.maximum(-gap, 0.0)) / self.h
+        return found
+
+    def _kinds(self):
+        return self.pile.walls.at(self.pile.start)[0]
 
     def staggered(self, mass):
         """(n - 1,) what the first interval may be off by where velocities are half a step late."""
@@ -150,13 +236,14 @@ class _Motion:
         first = np.arange(len(self.sol) - 1) == 0
         return late * first * np.linalg.norm(self.pile.gravity)
 
+    @cached_property
     def overlaps(self):
         """(n,) the largest overlap at each record, from the positions."""
-        found = []
-        for t, x in zip(self.sol.t, self.sol.x, strict=True):
-            wide = np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
-            found.append(-np.min(self.world.contacts(t, wide).gap, initial=0.0))
-        return np.array(found)
+        return np.array([self.overlap_at(*at) for at in zip(self.sol.t, self.sol.x, strict=True)])
+
+    def overlap_at(self, t, x):
+        """The largest overlap where spheres are at x (N, d)."""
+        return -np.min(self.world.contacts(t, padded(x)).gap, initial=0.0)
 
 
 def _beside_the_motion(m):
@@ -178,7 +265,7 @@ def _beside_the_motion(m):
 
 
 def _feasibility(m):
-    return m.overlaps(), m.entered(), m.sol.t
+    return m.overlaps, m.entered(), m.sol.t
 
 
 def _feasibility_run(m):
@@ -341,20 +428,8 @@ def _momentum_total(m):
 
 
 def _energy(m):
-    """(3); a bounce may gain a step's worth of the force, a tolerance a little of each impulse."""
-    sol = m.sol
-    gain = np.diff(sol.kinetic_energy()) - sol.work[1:]
-    slack = MARGIN * sol.push[1:] * m.tolerated()
-    if m.pile.glue:  # what a tangent has opened while it slid round, (h v)^2 / d, is closed again
-        fast = np.maximum(m.speed[1:], m.speed[:-1])
-        slack = slack + MARGIN * sol.push[1:] * m.h * fast**2 / m.pile.smallest
-    if m.pile.bounces or not m.exact:
-        g = float(np.linalg.norm(m.pile.gravity))
-        slack = slack + MARGIN * m.h * g * (2.0 * sol.push[1:] + m.weight * np.diff(sol.t))
-        if not m.exact:
-            slack = slack + MARGIN * m.h * g * np.sum(m.pile.mass) * m.speed.max()
-    size = np.maximum(sol.kinetic_energy()[1:], sol.kinetic_energy()[:-1]) + np.abs(sol.work[1:])
-    return gain, slack + 100.0 * ROUNDING * size, sol.t[1:]
+    """(3)"""
+    return *m.gained(), m.sol.t[1:]
 
 
 def _kinematics(m):
@@ -380,6 +455,7 @@ _CLAUSES = [
     Row(_momentum, "momentum", "m Dv = m g Dt + impulse, each sphere", "rounding"),
     Row(_momentum_total, "momentum, total", "D(sum m v) = weight Dt - on walls", "rounding"),
     Row(_kinematics, "kinematics", "Dx = h v, the step before a record", "rounding"),
+    *PATH,
     Row(_energy, "energy", "DT <= work of the forces", "2 sum of lam min(tol / h, 300 tol c)"),
 ]
 _OF_STEPS = [
@@ -396,11 +472,18 @@ _OF_GLUE = [
 
 
 def _clause(row, m) -> Clause:
-    open_because = _not_checked(row.name, m)
-    if open_because:
-        nan = float("nan")
-        return Clause(row.name, row.formula, row.bound, nan, nan, nan, None, open_because)
-    return _judged(row, *row.check(m))
+    if open_because := _not_checked(row.name, m):
+        return _open(row, open_because)
+    value, allowed, t = row.check(m)
+    if not np.size(value):
+        return _open(row, "there is one record alone")
+    found = _judged(row, value, allowed, t)
+    return _open(row, UNBOUNDED) if found.ok and np.any(np.isposinf(allowed)) else found
+
+
+def _open(row, because) -> Clause:
+    nan = float("nan")
+    return Clause(row.name, row.formula, row.bound, nan, nan, nan, None, because)
 
 
 def _not_checked(name, m):
@@ -418,10 +501,9 @@ def _not_checked(name, m):
     if name == "energy" and m.moving:
         return "walls or radii that move do work"
     if name == "energy" and m.pile.rubs and m.pile.bounces:
-        gain, slack, _ = _energy(m)
-        most = np.max(gain - slack, initial=0.0)
-        here = f"here up to {most:.1e} J between records" if most > 0.0 else "here it does not"
-        return f"restitution with friction can gain energy at several contacts at once: {here}"
+        return f"restitution with friction can gain energy at several contacts at once: {_most(m)}"
+    if name == "energy" and m.sol.scheme.staggered and m.pile.bounces:
+        return f"a bounce takes two steps, and the second gives what the first took: {_most(m)}"
     if name == "slip" and getattr(m.sol.scheme, "correct", False):
         return "positions were corrected after the contacts acted"
     if name == "energy" and forced and not m.exact:
@@ -429,3 +511,10 @@ def _not_checked(name, m):
     if name == "kinematics" and not (m.exact and not m.pile.bounces) and not m.moves_as_before:
         return "v is not the velocity that moved x"
     return ""
+
+
+def _most(m):
+    """The energy gained between records, in words."""
+    gain, slack = m.gained()
+    most = np.max(gain - slack, initial=0.0)
+    return f"here up to {most:.1e} J between records" if most > 0.0 else "here it does not"

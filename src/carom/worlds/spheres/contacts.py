@@ -12,6 +12,8 @@ from carom.worlds.spheres.glued import remembered
 from carom.worlds.spheres.materials import BySpeed
 from carom.worlds.spheres.sliding import Coulomb, Sliding
 
+_NOISE = 16.0 * np.finfo(float).eps  # of velocities, as in kernels/numba/projection.py
+
 
 @dataclass(frozen=True, eq=False)
 class Restitution:
@@ -187,6 +189,30 @@ def beyond_rounding(moved, contacts, inverse, dt: float):
         kernels.sliding.push(c.start, c.i, c.j, c.normal, c.sliding.arm, inverse, back, rubbed)
         point += rubbed[: len(point)]
     return replace(moved, point=point, multipliers=lam)
+
+
+def beyond_noise(contacts, target, b, inverse, least: float):
+    """Contacts with the guesses that are more than rounding of what their bodies move at.
+
+        A_kk lam_k <= eps ( max( |u_i|_1, |u_j|_1 ) + |b_k| ),      A_kk = 1/m_i + 1/m_j
+
+    is within what a residual may be off by ((4) of kernels/numba/projection.py), so that no sweep
+    takes it away: two bodies that part would touch for ever.  ``target`` is u before contacts act,
+    ``inverse`` (bodies,) of masses, and ``least`` the least of them that is not zero.
+    """
+    c, lam = contacts, contacts.guess if contacts.guess.ndim == 1 else contacts.guess[:, 0]
+    most = _NOISE * (3.0 * np.max(np.abs(target[:, :3]), initial=0.0) + np.max(np.abs(b[:, 0])))
+    maybe = np.flatnonzero((lam > 0.0) & (least * lam <= most))  # hardly ever any
+    if not len(maybe):
+        return contacts
+    i, j, speed = c.i[maybe], c.j[maybe], np.sum(np.abs(c.spread(target)), axis=1)
+    fast = np.maximum(speed[i], speed[j]) + np.abs(b[maybe, 0])
+    noise = maybe[(inverse[i] + inverse[j]) * lam[maybe] <= _NOISE * fast]
+    if not len(noise):
+        return contacts
+    guess = c.guess.copy()
+    guess[noise] = 0.0
+    return replace(c, guess=guess)
 
 
 def _chosen(e, active):

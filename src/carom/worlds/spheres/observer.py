@@ -52,13 +52,22 @@ class Observer:
 
     def of_step(self, before, state, report) -> Any:
         """What a step did; asked before records inside of it are made, added after."""
-        dt, world = self.clock.dt, self.world
-        f = world.forces(before.t + 0.5 * dt, before.q, before.v)
+        world, moved = self.world, state.q - before.q
         overlap = world.overlap(report.contacts, state.t, state.q)
-        moved = state.q - before.q
-        work = float(np.sum(f[:, :3] * moved))
+        work = float(np.sum(self._force(before, state, report)[:, :3] * moved))
         loose = self._off(report.residual)
         return moved, work, overlap, loose, report.contacts, report.impulse
+
+    def _force(self, before, state, report):
+        """(N, 3) or (N, 6): that of the step, h f = M (v1 - v) - H^T lam, whatever its arguments.
+
+        The force of the user changes within a step, and schemes ask for it at times of their own.
+        """
+        world, dt = self.world, self.clock.dt
+        if world.pile.force is None:
+            return world.forces(before.t, before.q, before.v)
+        gained = world.metric(state.q).apply(state.v - before.v)
+        return (gained - self._total(report.contacts, report.impulse)) / dt
 
     def _off(self, residual) -> bool:
         """Whether what was solved is off by more than the tolerance."""
@@ -76,8 +85,8 @@ class Observer:
         self._received(*self.last)
         self.largest = max(self.largest, overlap)
 
-    def _received(self, contacts, lam):
-        """Add the impulses of a step: H^T lam on the spheres, and what walls receive."""
+    def _total(self, contacts, lam):
+        """(N, 3) or (N, 6) H^T lam, what spheres receive."""
         c, each = contacts, np.zeros((contacts.bodies, 2))
         each[: self.world.N] = 1.0
         total, pushed = np.zeros((c.bodies, self.wide)), lam[:, 0].copy()
@@ -86,7 +95,12 @@ class Observer:
             kernels.projection.push(c.start, c.i, c.j, n, each[:, 0].copy(), np.abs(pushed), total)
         else:
             kernels.sliding.push(c.start, c.i, c.j, c.normal, c.sliding.arm, each, lam, total)
-        self.impulse += total[: self.world.N]
+        return total[: self.world.N]
+
+    def _received(self, contacts, lam):
+        """Add the impulses of a step: on the spheres, and what walls receive."""
+        c, pushed = contacts, lam[:, 0]
+        self.impulse += self._total(contacts, lam)
         self.push += float(np.sum(np.abs(pushed)))
         wall = contacts.source < 0
         place, push = -1 - contacts.source[wall], pushed[wall, None] * contacts.normal[wall]

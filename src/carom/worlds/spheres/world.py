@@ -12,7 +12,7 @@ from carom.projection.nearest import Nearest
 from carom.projection.quadrature import adaptive_mean, repeated
 from carom.status import Status
 from carom.worlds.spheres import sliding, stalled
-from carom.worlds.spheres.contacts import Contacts, beyond_rounding
+from carom.worlds.spheres.contacts import Contacts, beyond_noise, beyond_rounding
 from carom.worlds.spheres.glued import Doubled
 from carom.worlds.spheres.implicit import held_back, stiffness
 from carom.worlds.spheres.materials import Materials, most
@@ -52,6 +52,7 @@ class World(Moved):
         self._metric, self.materials = Metric(pile), Materials(pile)
         self._inverse_mass = np.zeros(self.N + len(pile.walls.obstacles_at(pile.start)[0]) + 1)
         self._inverse_mass[: self.N] = 1.0 / pile.mass
+        self._heaviest = float(np.max(pile.mass))
         size = [7 if pile.rolls else 4] * pile.spins
         walls = (self.N, len(pile.walls.at(pile.start)[0]), *size)
         self._walls = with_images(walls, pile)
@@ -392,6 +393,9 @@ class World(Moved):
 
     def _obeyed(self, target, contacts, b, active, most):
         """The velocity nearest to ``target`` that obeys the law of the contacts, b (p, m)."""
+        if len(contacts.gap):
+            least = 1.0 / self._heaviest
+            contacts = beyond_noise(contacts, target, b, self._inverse_mass, least)
         if contacts.sliding is None:
             return self._project(target, contacts, b[:, 0], active, most)
         if not self.pile.rubs:
