@@ -535,6 +535,7 @@ def between_belts():
         ((0.071, -0.613, 0.787), (1.722, 0.830, -1.012)),
     ):
         n = np.array(n) / np.linalg.norm(n)
+        belt = np.array(belt) - n @ belt * n
         walls.append(carom.Plane(n * np.min(x @ n - r), n, velocity=belt))
     axis, y = np.array([0.604, 0.604, 0.520]), x - x[1] / 2.0
     axis /= np.linalg.norm(axis)
