@@ -187,7 +187,9 @@ class World(Protocol):
         """(contacts, projection) that keeps every gap open from q to time t."""
         ...
 
-    def fixed_point(self, phi: Any, guess: Any, *, iterate: bool, newton: bool) -> Any:
+    def fixed_point(
+        self, phi: Any, guess: Any, *, iterate: bool, newton: bool, noise: Any = None
+    ) -> Any:
         """Solve x = phi(x).point; with memory=, x = phi(x, memory).point, as it likes."""
         ...
 
