@@ -17,7 +17,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 _HERE = Path(__file__).parent
-
+_MUCH = 3e9  # bytes
 
 _LINES = (_HERE / "slow.txt").read_text(encoding="utf-8").splitlines()
 _SLOW = tuple(line for line in _LINES if line and not line.startswith("#"))
@@ -81,6 +81,16 @@ def _text(path: str) -> str:
 @functools.cache
 def _moves_spheres(path: str) -> bool:
     return bool(_SPHERES.search(_text(path)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_program_is_kept_for_ever():
+    """Of a worker that holds much: what it has compiled, ten gigabytes in the end, is on disk."""
+    yield
+    pages = int(Path("/proc/self/statm").read_text().split()[1]) if os.path.exists("/proc") else 0
+    if pages * os.sysconf("SC_PAGE_SIZE") > _MUCH and "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,15 @@
 """Implicit forces of Spheres where repetition does not contract."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import carom
+import scenes
 from carom import errors
 from carom.spheres import Box, lattice
+from carom.status import Status
 
 NEWTON = carom.Moreau(implicit=True, newton=True)
 
@@ -86,3 +90,12 @@ def test_a_force_that_drives_is_not_found():
     pile = carom.Spheres([[0, 0.0]], 0.5, [[1, 0.0]], force=lambda t, x, v: 5000.0 * v)
     with pytest.raises(errors.ContractionError):
         carom.solve(pile, NEWTON, t1=5e-3, dt=1e-3)
+
+
+@pytest.mark.slow
+def test_a_pile_at_rest_whose_weight_is_a_rounding():
+    """Held by the walls: v1 = 0 is a difference of h g, and changes of 1e-15 are no divergence."""
+    here = scenes.scene(99, 6)
+    given = {**here.given, "glue": False}
+    here = replace(here, given=given, scheme=carom.Moreau(implicit=True), drag=1.0, steps=20)
+    assert here.run().status is Status.ok

@@ -29,6 +29,8 @@ _COARSEST = 3e-2  # ... and at most
 _NEVER_MIND = 1e30  # in its place where only the overlap counts
 _ROUNDING = 8.0 * np.finfo(float).eps  # of coordinates and radii: a gap so small is closed
 _OVER = 0.1  # of a step, for the rate of a gap: rounding in it is ten units in a step
+_SWEPT = 1e-13  # of velocities: what rounding leaves after some hundred sweeps
+_FALLEN = 1e-3  # of the first change of a fixed point: repetition has contracted
 _ELSEWHERE = 1e-6  # of the largest shift, as in kernels/numba/projection.py
 
 
@@ -287,11 +289,11 @@ class World(Moved):
         """
         phi = _remembering(phi, memory)
         newton = newton and not self.pile.spins  # what holds it back is made for (N, 3)
-        value, contraction, last, turns = phi(guess), 0.0, np.inf, 0
+        value, contraction, first, last, turns = phi(guess), 0.0, np.inf, np.inf, 0
         change = distance = 0.0
 
         def rounding(found):  # the residual of a projection is no noise: a guess repeats it
-            return noise(replace(found, residual=0.0)) if noise else 0.0
+            return noise(replace(found, residual=min(found.residual, _SWEPT))) if noise else 0.0
 
         x = guess
         while iterate and value.status is Status.ok:
@@ -301,10 +303,14 @@ class World(Moved):
             change = distance / max(fastest(value.point) + fastest(x), 1e-300)
             if change <= 0.1 * self.pile.tolerance or distance <= rounding(value):
                 break
+            fell = distance <= _FALLEN * first  # then rose: two projections differ by their errors
+            if contraction >= 1.0 and fell and change <= 2.0 * self.pile.tolerance:
+                break
             if (contraction >= 1.0 or turns >= 400) and newton:
                 return self._held_back(phi, guess, turns)  # implicit.py
             if contraction >= 1.0 or turns >= 400:
                 return Solved(value, distance, change, contraction, turns, Status.contraction)
+            first = distance if turns == 0 else first
             x, last, turns = value.point, distance, turns + 1
             value = phi(x)
         if iterate and newton and value.status is Status.unconverged:
