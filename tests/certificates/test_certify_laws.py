@@ -187,6 +187,9 @@ def test_glue_that_a_run_goes_on_with(tmp_path):
     sol = carom.solve(system, carom.Maury(), start=first, t1=2.0, dt=2e-3, record=record)
     assert certify(sol).ok, str(certify(sol))
     assert certify(carom.load(tmp_path / "on.nc"), system).ok
+    sol = carom.solve(system, carom.Maury(), start=first, t1=2.0, dt=2e-3)
+    sol.save(tmp_path / "saved.nc")
+    assert certify(carom.load(tmp_path / "saved.nc"), system).ok
     alone = certify_arrays(system, sol.t, sol.q, sol.v, sol.impulse)
     assert "sign" in failed(alone)  # nothing had pushed it
 

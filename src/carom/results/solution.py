@@ -262,6 +262,8 @@ class Motion(Shown):
         fields["t" if batch else "time"] = (time, np.asarray(self.t))
         if self.end is not None:
             fields |= _end_fields(self.end, batch)
+        if self.origin.glued is not None:
+            fields["glued"] = (["constraint"], self.origin.glued)
         if not batch and self._has_impacts():
             fields |= {f"impact_{n}": ("impact", self.impacts[n]) for n, _ in COLUMNS}
         about = {
@@ -405,7 +407,7 @@ def saved_solution(path) -> "Solution":
         status=status,
         dt=np.full(data["status"].shape, dt)[()],
         end=_saved_end(data),
-        origin=Origin(scheme=scheme_or_text(scheme), impacts=impacts),
+        origin=Origin(scheme_or_text(scheme), impacts=impacts, glued=data.get("glued")),
     )
 
 
