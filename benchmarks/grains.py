@@ -16,7 +16,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from multiprocessing import get_context
 
-os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+if __name__ == "__main__":  # a process to a core; tests import this
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import numpy as np
 
