@@ -33,3 +33,24 @@ def test_a_resting_contact_carries_the_weight_in_every_step(scheme, along):
             sol = carom.solve(block, scheme, [0.0, 0.0], [along, 0.0], t1=200 * dt, dt=dt)
             np.testing.assert_allclose(sol.impulse[1:, 0], m * G * dt, rtol=1e-6)
             assert np.max(np.abs(sol.q[:, 1])) <= 1e-8 * G * dt**2
+
+
+@pytest.mark.parametrize("kind", ["gap", "joint"])
+@pytest.mark.parametrize("scheme", [carom.PaoliSchatzman(), carom.Moreau(correct=True)], ids=str)
+def test_the_bottom_of_a_bowl_is_the_origin(scheme, kind):
+    """In metres or millimetres: near q = 0 the terms of the gap, R, are not seen in the gap."""
+    for R, slope in ((1.0, 0.0), (1e3, 0.03)):
+
+        def bowl(t, q, R=R):
+            return R - jnp.sqrt(q[0] ** 2 + (q[1] - R) ** 2)
+
+        def force(t, q, v, R=R):
+            return jnp.array([0.0, -G * R]) - 0.5 * v
+
+        ball = carom.System(force=force, **{kind: bowl})
+        start = [R * np.sin(slope), R - R * np.cos(slope)], [0.0, 0.0]
+        record = carom.Record(every=1)
+        sol = carom.solve(ball, scheme, *start, t1=10.0, dt=1e-2, record=record)
+        pushed = sol.impulse[1:, 0] if kind == "gap" else sol.joint_impulse[1:, 0]
+        np.testing.assert_allclose(np.abs(pushed[-200:]), G * R * 1e-2, rtol=2e-3)
+        assert np.max(np.abs(bowl(0.0, sol.q.T))) <= 1e-4 * R

@@ -14,6 +14,7 @@ from carom.status import Status, failing, first_failure
 # A gap that cancels large numbers stops the iteration short of the tolerance; this much is let by.
 _ROUNDING_SLACK = 1e3
 SMALL = 1e-5  # of W: near W = 0 the terms of a gap are not seen in its gradient times W
+_FINE = 1e-6  # of the motion of a step, and of SMALL: a gap so small that falls no more is rounding
 
 
 @jax.tree_util.register_dataclass
@@ -42,6 +43,7 @@ def nearest(
     geodesics: bool = False,
     leaving: Array | None = None,
     since: tuple[Array, Array] | None = None,
+    motion: Array | float = 0.0,
 ) -> Nearest:
     """The point x of K = { g(t, .) >= 0 } nearest to W.
 
@@ -54,27 +56,35 @@ def nearest(
 
     With ``leaving``, a displacement, a gap that it opens may still be closed by as much: g is then
     g + max(0, grad g . leaving).  With ``since``, a time and a point, what overlaps there may go on
-    to: g is then g + max(0, -g(since)).
+    to: g is then g + max(0, -g(since)).  ``motion`` (d,) is how far the step goes without K.  Where
+    W is near the origin and g is made of larger terms (a bowl of radius R with its bottom there),
+    these are not seen: what does not fall any more, and is _FINE of the motion, is their rounding.
     """
     curved = geodesics and callable(world.mass)
 
     def near(x):  # the metric in which W is seen from x
         return world.metric(x) if curved else metric
 
-    def turn(P):  # g(x) + grad g(x) . y >= 0, in the displacement y from x = W + shift
+    def turn(state):  # g(x) + grad g(x) . y >= 0, in the displacement y from x = W + shift
+        P, _ = state
         every = jnp.ones(P.contacts.gap.shape, bool)
         y = world.project(near(W + P.shift), P.back, P.contacts, P.contacts.gap, every)
         shift = P.shift + y.point
         x = W + shift
         back = logarithm(world.mass, x, W) if curved else -shift
         contacts = seen(x)
-        residual = _residual(near(x), back, y.multipliers, contacts, W)
-        return Nearest(shift, back, y.multipliers, residual, P.iterations + 1, y.status, contacts)
+        balance, gap, part = _residuals(near(x), back, y.multipliers, contacts, W, motion)
+        residual = jnp.maximum(balance, gap)
+        idle = (P.iterations > 0) & (residual >= P.residual)
+        rounding = idle & (part <= _FINE) & (balance <= _ROUNDING_SLACK * tolerance)
+        new = Nearest(shift, back, y.multipliers, residual, P.iterations + 1, y.status, contacts)
+        return new, rounding
 
-    def unfinished(P):
+    def unfinished(state):
+        P, rounding = state
         outside = (P.iterations == 0) & jnp.any(~(P.contacts.gap >= 0.0) | joined)
         more = (P.residual > tolerance) & (P.iterations < iterations)
-        return (outside | more) & (P.status == Status.ok)
+        return (outside | more) & ~rounding & (P.status == Status.ok)
 
     def seen(x):
         contacts = world.normals(t, x)
@@ -92,13 +102,14 @@ def nearest(
         return Nearest(zero, zero, none, jnp.zeros(()), jnp.array(0), Status.ok, None)
 
     def pushed():
-        P = jax.lax.while_loop(unfinished, turn, replace(free(), contacts=seen(W)))
+        start = replace(free(), contacts=seen(W)), jnp.array(False)
+        P, rounding = jax.lax.while_loop(unfinished, turn, start)
         flat = jnp.any((P.lam != 0.0) & (jnp.max(jnp.abs(P.contacts.rows), axis=1) == 0.0))
         status = first_failure(
             failing(~metric.ok(), Status.mass),
             failing(flat, Status.gradient),
             P.status,
-            failing(P.residual > _ROUNDING_SLACK * tolerance, Status.unconverged),
+            failing(~rounding & (P.residual > _ROUNDING_SLACK * tolerance), Status.unconverged),
         )
         return replace(P, status=status, contacts=None)
 
@@ -108,12 +119,17 @@ def nearest(
     return world.if_any(~(first.gap >= 0.0) | joined, pushed, free)
 
 
-def _residual(metric, back, lam, contacts, W):
-    """The largest violation of (1), relative to |W| in the units of each clause."""
-    size = jnp.abs(W) + jnp.abs(back)
+def _residuals(metric, back, lam, contacts, W, motion):
+    """The largest violations of (1), relative to |W|, and of the gaps relative to the motion."""
+    size = jnp.abs(W) + jnp.abs(back) + motion
     balance = jnp.max(jnp.abs(metric.apply(back) + product(contacts.rows.T, lam)))
     balance_scale = jnp.maximum(jnp.max(metric.apply(size)), 1e-300)
-    gap = contacts.gap / jnp.maximum(product(jnp.abs(contacts.rows), size + SMALL), 1e-300)
     held = (lam > 0.0) | contacts.bilateral()
-    off = jnp.where(held, jnp.abs(gap), jnp.maximum(-gap, 0.0))
-    return jnp.maximum(balance / balance_scale, jnp.max(off, initial=0.0))
+    gap = jnp.where(held, jnp.abs(contacts.gap), jnp.maximum(-contacts.gap, 0.0))
+    rows = jnp.abs(contacts.rows)
+
+    def relative(size):
+        return jnp.max(gap / jnp.maximum(product(rows, size), 1e-300), initial=0.0)
+
+    small = jnp.zeros_like(W) + motion + SMALL
+    return balance / balance_scale, relative(size + SMALL), relative(small)

@@ -92,14 +92,16 @@ class Moreau(Scheme):
         )
         memory = contacts.kept(found.multipliers)
         if self.correct:
-            q1, report, memory = _corrected(world, metric, t1, q1, dt * found.point, report, memory)
+            far = dt * (world.xp.abs(v) + world.xp.abs(freely - v))
+            leaving = dt * found.point
+            q1, report, memory = _corrected(world, metric, t1, q1, leaving, far, report, memory)
         return State(t1, q1, found.point, memory), report
 
 
-def _corrected(world, metric, t, q, leaving, report, memory):
+def _corrected(world, metric, t, q, leaving, motion, report, memory):
     """(6)"""
-    how = {"tolerance": _TOLERANCE, "iterations": _TURNS, "leaving": leaving, "memory": memory}
-    P = world.nearest(metric, t, q, **how)
+    how = {"tolerance": _TOLERANCE, "iterations": _TURNS, "leaving": leaving, "motion": motion}
+    P = world.nearest(metric, t, q, memory=memory, **how)
     far, inside = (world.xp.max(world.xp.abs(x), initial=0.0) for x in (P.shift, _INSIDE * q))
     part = 1.0 - inside / world.xp.maximum(far, inside + _TINY)
     report = replace(

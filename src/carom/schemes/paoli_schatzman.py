@@ -80,7 +80,7 @@ class PaoliSchatzman(Scheme):
 
         def noise(found):  # a residual of P_K, in the velocity that (2) makes of it
             known = found.residual + _ROUNDING * (found.iterations > 0)
-            return (1.0 + e) * known * (world.xp.max(world.xp.abs(q1)) + SMALL) / dt
+            return (1.0 + e) * known * found.size / dt
 
         iterate = world.force_uses_velocity(q1)
         how = {"newton": self.newton, "noise": noise, "memory": state.memory}
@@ -92,6 +92,7 @@ class PaoliSchatzman(Scheme):
         """V^m of V^{m-1} = v at U^m = q."""
         e = world.common_restitution()
         W = q + ((1.0 - e) * dt * v + dt**2 * F) / (1.0 + e)  # (1)
+        motion = dt * (world.xp.abs(v) + dt * world.xp.abs(F))
         t = t + dt * (1.0 - e) / (1.0 + e)
         P = world.nearest(
             metric,
@@ -102,11 +103,13 @@ class PaoliSchatzman(Scheme):
             geodesics=self.geodesics,
             memory=memory,
             since=since,
+            motion=motion,
         )
         v1 = v + dt * F + (1.0 + e) * P.shift / dt  # (2)
         impulse = (1.0 + e) * P.lam / dt
-        at = (t, W + P.shift)
-        return _Velocity(v1, impulse, P.residual, P.iterations, P.status, at, P.contacts, P.memory)
+        at, size = (t, W + P.shift), world.xp.max(world.xp.abs(q) + motion) + SMALL
+        known = P.residual, size, P.iterations, P.status
+        return _Velocity(v1, impulse, *known, at, P.contacts, P.memory)
 
 
 def _report(world, metric, v, found, solved=None) -> Report:
@@ -135,6 +138,7 @@ class _Velocity(eqx.Module):
     point: Array  # (d,) V^m
     multipliers: Array  # (p,) impulse
     residual: Array
+    size: Array  # [m] what it is relative to
     iterations: Array
     status: Status
     at: tuple[Any, Any]  # the time and place of P_K(W)

@@ -199,6 +199,7 @@ class World(Moved):
         geodesics=False,
         leaving=None,
         since=None,
+        motion=None,
         memory=None,
     ) -> Nearest:
         """The point x of K = {gaps >= 0} nearest to W.
