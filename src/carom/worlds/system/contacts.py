@@ -1,6 +1,7 @@
 """Gaps and joints linearised at one time and position."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,8 @@ from carom.status import Status, failing, first_failure
 from carom.worlds.system.apart import once
 
 _OF_STEP = 1e-8  # of what a step can make of a gap: one so small is closed
+_AT_THE_END = 1e-10  # of a step: a contact so late is one of the next
+_TIMES = 16.0  # roundings of a gap, which those of steps before add up to
 
 
 class Normals(eqx.Module):
@@ -103,6 +106,23 @@ class Contacts(eqx.Module):
         across = summed(metric.whiten(self.rows[:, 0]) ** 2)
         reach = 2.0 * _OF_STEP**2 * metric.energy(moved) * across
         return closed | (self.gap * self.gap < reach)  # squares: a root takes long
+
+    def beyond_rounding(self, metric: Metric, free: Array, moved: Projection, dt: Array):
+        """The projection ``moved`` of ``free`` without pushes of rounding, where these are bounces.
+
+        What touches at the very end of a step, as it does under a constant force in every flight
+        between bounces with e = 1/2 or 1, is pushed by what rounding makes of its gap, or not at
+        all: by that it would bounce in this step, or in the next.  It is one of the next, whatever
+        the units; so e = 1 keeps the energy.
+        """
+        before, lam = self.velocity(free), moved.multipliers
+        depth = dt * jnp.abs(lam[:, 0]) * summed(metric.whiten(self.rows[:, 0]) ** 2)
+        late = _AT_THE_END * dt * jnp.abs(before[:, 0]) + _TIMES * self.rounding
+        bounces = (self.restitution(before) > 0.0) & ~self.law.bilateral()
+        made = jnp.where((bounces & (depth <= late))[:, None], lam, 0.0)
+        p, m, d = self.rows.shape
+        back = metric.solve(product(self.rows.reshape(p * m, d).T, made.reshape(-1)))
+        return replace(moved, point=moved.point - back, multipliers=lam - made)
 
     def ahead(self, dt: Array) -> Array:
         """b (p, m) that keeps gaps open, and joints together, at the end of a step from here."""

@@ -338,6 +338,7 @@ class System(JaxWorld, Shown, eqx.Module):
         must be out of reach.
         """
         contacts, moved = super().keep_open(metric, t, q, free, dt, memory)
+        moved = contacts.beyond_rounding(metric, free, moved, dt)
         p = contacts.gap.shape[0] - contacts.law.joints
         unknown = ~contacts.known[:p]
 
