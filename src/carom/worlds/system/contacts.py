@@ -119,7 +119,8 @@ class Contacts(eqx.Module):
         depth = dt * jnp.abs(lam[:, 0]) * summed(metric.whiten(self.rows[:, 0]) ** 2)
         late = _AT_THE_END * dt * jnp.abs(before[:, 0]) + _TIMES * self.rounding
         bounces = (self.restitution(before) > 0.0) & ~self.law.bilateral()
-        made = jnp.where((bounces & (depth <= late))[:, None], lam, 0.0)
+        comes = bounces & (depth <= late) & (self.gap > late)  # and does not rest there
+        made = jnp.where(comes[:, None], lam, 0.0)
         p, m, d = self.rows.shape
         back = metric.solve(product(self.rows.reshape(p * m, d).T, made.reshape(-1)))
         return replace(moved, point=moved.point - back, multipliers=lam - made)
