@@ -11,14 +11,14 @@ from carom.certificates.certify import certify
 pytestmark = pytest.mark.slow
 
 
-def ball(e):
-    return carom.System(force=lambda t, q, v: jnp.array([-9.81]), gap=lambda t, q: q, restitution=e)
-
-
 def test_a_thousand_bounces_that_lose_all_energy():
-    sol = carom.solve(ball(1.0), carom.Maury(), [1.0], [0.0], t1=903.0, dt=0.05)
-    energy = 0.5 * sol.v[:, 0] ** 2 + 9.81 * sol.q[:, 0]
-    assert energy[len(energy) // 2] < 1e-20 * energy[0]
+    """On a spring: under its weight alone a flight ends with a step, and Maury loses nothing."""
+    system = carom.System(
+        force=lambda t, q, v: -9.81 - 0.5 * q, gap=lambda t, q: q, restitution=1.0
+    )
+    sol = carom.solve(system, carom.Maury(), [1.0], [0.0], t1=903.0, dt=0.05)
+    energy = 0.5 * sol.v[:, 0] ** 2 + 9.81 * sol.q[:, 0] + 0.25 * sol.q[:, 0] ** 2
+    assert energy[len(energy) // 2] < 1e-3 * energy[0]
     assert certify(sol).verdict is Verdict.COARSE
 
 
