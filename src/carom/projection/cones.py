@@ -5,7 +5,9 @@
     Coulomb:     the same with u_k + mu |u_t| n in place of u_k = H_k x* + b_k                 (3)
 
 K is |lam_t| <= mu lam_n, normal first, or the whole space for a joint.  In the multipliers, with
-A = H M^-1 H^T and w = H target + b, u = A lam + w.  Each contact is scaled so that |A_kk| = 1.
+A = H M^-1 H^T and w = H target + b, u = A lam + w.  Each contact is scaled so that |A_kk| = 1.  The
+law does not change where H_n, b_n and mu are divided by the same number, a unit of the normal: some
+problems with large mu are solved only where that is not 1.
 
 One turn is a sweep of exact solutions of one contact after another (kernels/numba/friction.py has
 the equations), damped, and then a Newton step, which is kept where it makes the residual smaller.
@@ -119,7 +121,7 @@ class Contacts(eqx.Module):
     A: Array  # (p, m, p, m)
     w: Array  # (p, m)
     mu: Array  # (p,)
-    scale: Array  # (p,) sqrt |H_k M^-1 H_k^T|
+    scale: Array  # (p, m) sqrt |H_k M^-1 H_k^T|, that of the normal in its unit
     flat: Array  # (p,) bool: no rows
     active: Array
     free: Array
@@ -151,20 +153,23 @@ def multipliers(contacts: Contacts, by=None) -> tuple:
     """lam (p, m) and turns, or lam and what else there is ``by(contacts)``."""
     fixed = jax.lax.stop_gradient(contacts)
     lam, *more = solved(fixed) if by is None else by(fixed)
-    y = lam * fixed.scale[:, None]
+    y = lam * fixed.scale
     step = _newton(fixed, y, contacts.newton_map(y), 1e-10)
-    return derivative_of((y + step) / contacts.scale[:, None], lam), *more
+    return derivative_of((y + step) / contacts.scale, lam), *more
 
 
-def scaled_contacts(metric, target, H, b, mu, active, free, convex):
+def scaled_contacts(metric, target, H, b, mu, active, free, convex, power=0.0):
+    """Contacts, with mu^power for the unit of the normal."""
     p, m, d = H.shape
+    unit = jnp.where((mu > 1.0) & (mu < jnp.inf), mu, 1.0) ** power
+    units = jnp.where(jnp.arange(m) == 0, unit[:, None], 1.0)
     N = metric.whiten(H.reshape(p * m, d))
-    scale = jnp.sqrt(_stiffness(N.reshape(p, m, d)))
+    scale = jnp.sqrt(_stiffness(N.reshape(p, m, d) / units[..., None]))[:, None] * units
     flat = jnp.max(jnp.abs(H), axis=(1, 2)) == 0.0
-    N = N / jnp.repeat(scale, m)[:, None]
+    N = N / scale.reshape(-1)[:, None]
     A = (N @ N.T if N.size > 256 else jnp.sum(N[:, None] * N[None], -1)).reshape(p, m, p, m)
-    w = (product(H.reshape(p * m, d), target).reshape(p, m) + b) / scale[:, None]
-    return Contacts(A, w, mu, scale, flat, active, free & active, convex)
+    w = (product(H.reshape(p * m, d), target).reshape(p, m) + b) / scale
+    return Contacts(A, w, mu / unit, scale, flat, active, free & active, convex)
 
 
 def _stiffness(N):
@@ -304,7 +309,7 @@ def solved(c: Contacts, guess=None) -> tuple[Array, Array]:
 
     p, m = c.w.shape
     E = jnp.eye(p * m).reshape(p, m, p, m)
-    zero = jnp.zeros_like(c.w) if guess is None else guess * c.scale[:, None]
+    zero = jnp.zeros_like(c.w) if guess is None else guess * c.scale
     if p == 1:  # at once, where A is regular
         alone = _contact(c.A[0, :, 0], c.w[0], c.mu[0], c.free[0], c.convex, zero[0])
         zero = jnp.where(c.active[0] & jnp.all(jnp.isfinite(alone)), alone, 0.0)[None]
@@ -314,7 +319,7 @@ def solved(c: Contacts, guess=None) -> tuple[Array, Array]:
         jnp.array(0), jnp.array(0),
     )  # fmt: skip
     end = jax.lax.while_loop(unfinished, turn, start)
-    return end.best / c.scale[:, None], end.turns
+    return end.best / c.scale, end.turns
 
 
 def _sweep(c: Contacts, y):

@@ -17,8 +17,8 @@ mu r_n = |r_t|, which exists: |r_t| falls to zero as l grows while r_n tends to 
 In the plane the root is a fraction: projection/planar.py.
 
 Several contacts: projection/cones.py, and where that fails projection/grown.py.  Two or three in
-the plane are first tried by Newton's method alone, projection/newton_planar.py; those whose
-residual is not good enough after cones.py are solved by their modes, projection/modes.py.
+the plane are first tried by Newton's method alone, projection/newton_planar.py.  A few in the plane
+whose residual is not good enough after all this are solved by their modes, projection/modes.py.
 """
 
 from functools import reduce
@@ -47,7 +47,9 @@ from carom.status import Status, failing, first_failure
 
 _ROOTS = 60  # halvings at the worst
 _GOOD = 1e-13  # a residual that nothing else has to better
+_FEW = 3  # contacts in the plane that newton_planar.py is written for
 _SHORT = 8  # terms of a sum that is written out
+_POWERS = 0.0, 0.5, 0.75, 0.25  # of mu, where it is large: units of the normal that are tried
 
 
 def coulomb(
@@ -101,30 +103,44 @@ class _Contacts(eqx.Module):
             one = [_one(self.A[k, :, k], free.b[k], self.mu[k], self.active[k]) for k in range(n)]
             r = jnp.stack(one) if n else free.b
             return r, jnp.array(0), self.residual(r)
-        still, never = jnp.zeros_like(free.y0), jnp.zeros_like(self.active)
-        law = self.mu, self.active, never, False
-        scaled = scaled_contacts(metric_of(None), still, free.rows, free.b, *law)
         fixed = jax.lax.stop_gradient(self)
-        return multipliers(scaled, fixed.several if n > MOST or m != 2 else fixed.few_in_plane)
+        by = fixed.few_in_plane if m == 2 and n <= _FEW else fixed.several
+        return multipliers(self.scaled(), by)
 
-    def several(self, scaled):
-        """r, turns and the residual: those of cones.py, and where they fail from grown.py on."""
-        rows = self.free.rows / scaled.scale[:, None, None]
+    def scaled(self, power=0.0):
+        """The law as cones.py has it, mu^power the unit of its normals."""
+        still, never = jnp.zeros_like(self.free.y0), jnp.zeros_like(self.active)
+        law = self.mu, self.active, never, False
+        return scaled_contacts(metric_of(None), still, self.free.rows, self.free.b, *law, power)
+
+    def several(self, _):
+        """r, turns and the residual: those of cones.py, and where they fail from grown.py on.
+
+        Where that fails too with large mu, the same again in other units of the normal.
+        """
+        powers = jnp.array(_POWERS)
+        units = jnp.where(jnp.any(self.active & (self.mu > 1.0)), powers.size, 1)
 
         def unfinished(state):
-            return ~(state[2] <= UNCONVERGED) & (state[3] < 2)
+            return ~(state[2] <= UNCONVERGED) & (state[3] < 2 * units)
 
         def turn(state):
             r, turns, residual, k = state
-            guess, more = grown(scaled, rows, r, k > 0)
+            scaled, again = self.scaled(powers[k // 2]), k % 2 > 0
+            rows = self.free.rows / scaled.scale[..., None]
+            guess, more = grown(scaled, rows, jnp.where(again, r, 0.0), again)
             other, last = solved(scaled, guess)
             found = self.residual(other)
             better = ~(found >= residual)  # or no number
             r, residual = jnp.where(better, other, r), jnp.where(better, found, residual)
             return r, turns + more + last, residual, k + 1
 
-        start = jnp.zeros_like(scaled.w), jnp.array(0), jnp.array(jnp.inf), jnp.array(0)
-        return jax.lax.while_loop(unfinished, turn, start)[:3]
+        start = jnp.zeros_like(self.free.b), jnp.array(0), jnp.array(jnp.inf), jnp.array(0)
+        r, turns, residual, _ = jax.lax.while_loop(unfinished, turn, start)
+        if r.shape[1] == 2 and r.shape[0] <= MOST:
+            r, residual, tried = self.best_mode(r)
+            turns = turns + tried
+        return r, turns, residual
 
     def few_in_plane(self, scaled):
         """r, turns and the residual: Newton steps, or all there is where these are not enough.
@@ -133,7 +149,7 @@ class _Contacts(eqx.Module):
         from its state: XLA takes out of a loop, and always computes, what does not hang on that.
         """
         y, turns = newton_planar(scaled.A, scaled.w, self.mu, self.active)
-        r = y / scaled.scale[:, None]
+        r = y / scaled.scale
 
         def unfinished(state):
             return state[3]
@@ -141,15 +157,17 @@ class _Contacts(eqx.Module):
         def turn(state):
             r, turns, _, bad = state
             r, more = solved(scaled, jnp.where(bad, 0.0, r))
-            rows, w = self.free.rows, self.free.b
-            r, residual, tried = best_mode(
-                rows, w, self.mu, self.active, self.residual, r, UNCONVERGED
-            )
+            r, residual, tried = self.best_mode(r)
             return r, turns + more + tried, residual, jnp.array(False)
 
         residual = self.residual(r)
         state = r, turns, residual, ~(residual <= _GOOD)
         return jax.lax.while_loop(unfinished, turn, state)[:3]
+
+    def best_mode(self, r):
+        """r, its residual and turns: r as it is, or that of a mode where it is not good enough."""
+        law = self.free.b, self.mu, self.active
+        return best_mode(self.free.rows, *law, self.residual, r, UNCONVERGED)
 
     def moved(self, r):
         """y and x of (1)."""

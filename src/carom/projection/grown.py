@@ -85,7 +85,7 @@ def grown(contacts: Contacts, rows: Array, guess: Array, asked: Array) -> tuple[
         eps = jnp.clip(jnp.where(solved, _FALL, _RISE) * eps, _LEAST, _MOST)
         return y, x, eps, left, turns + more + 1
 
-    y = guess * c.scale[:, None]
+    y = guess * c.scale
     start = y, G.T @ y.reshape(-1), jnp.array(_EPS), off(y), jnp.array(0)
     y, _, _, _, turns = jax.lax.while_loop(unfinished, turn, start)
-    return y / c.scale[:, None], turns
+    return y / c.scale, turns

@@ -1,4 +1,4 @@
-"""Planar friction of two or three contacts by their modes: the last resort of coulomb.py.
+"""Planar friction of a few contacts by their modes: the last resort of coulomb.py.
 
 A contact is open, sticks, or slips to one side, s = 1 or -1:
 
@@ -27,7 +27,7 @@ from jax import Array
 
 from carom.projection.metric import product, solve_in_loop
 
-MOST = 3  # contacts: 64 modes
+MOST = 5  # contacts: 1024 modes
 _CARE = 1e-13  # a residual that no other mode has to better
 _REFINED = 4  # solutions of (3), the first included
 _OPEN, _STICK = 0, 1  # and 2, 3 slip with s = 1, -1
