@@ -297,6 +297,8 @@ COLUMNS = (  # width, floor, rolling resistance, height over width
     (20, "bumps", 0.0, (1, 2, 4, 8)),
     (20, "flat", 0.0, (2, 4, 8)),
 )
+CHANNELS = ("wide", "slot")  # of spheres on bumps, 5 d deep: periodic, or between walls
+DEEP, TALL = 5.0, (1, 2, 4, 8)
 
 
 def collapse(seed, quick):
@@ -315,6 +317,40 @@ def collapse(seed, quick):
             runs += sols
         name = f"{wide} d, {kind}" + f", rolling {rolling:g}" * bool(rolling)
         yield from _run_out(name, *np.array(outs).T, loosened(*runs))
+
+
+def channel(seed, quick):
+    """Spheres set free in a channel, mu = 0.5: what side walls do to the run-out."""
+    wide, ratios = (8, (2,)) if quick else (10, TALL)
+    for kind in CHANNELS:
+        outs, runs = [], []
+        for ratio in ratios:
+            x, r, floor, options = _standing(seed, wide, ratio, kind)
+            sols = _rested(spheres(x, r, 0.5, [floor, _sides(np.inf, kind)], **options))
+            outs.append(((np.max(x[:, 2]) - 0.5) / wide, *_fronts(sols[-1], wide)))
+            runs += sols
+        yield from _run_out(f"{kind} channel", *np.array(outs).T, loosened(*runs))
+
+
+def _standing(seed, wide, ratio, kind):
+    """Spheres that have settled without friction behind a gate, radii, floor, and the period."""
+    rng, across, back = np.random.default_rng(seed), int(wide / 1.25), int(DEEP / 1.25)
+    rows = round(DEEP / 0.9)
+    places = np.arange(-1.0, wide * (4 + 4 * ratio), 0.9), (np.arange(rows) + 0.5) * DEEP / rows
+    along, side = (a.ravel() for a in np.meshgrid(*places, indexing="ij"))
+    floor = Obstacles(np.stack([along, side, np.zeros_like(along)], axis=1), 0.5)
+    layers = round(1.1 * wide**2 * DEEP * ratio / (across * back))
+    x = loose((across, back, layers), (0, 0, 0.6), rng, wide / across)
+    r = radii(len(x), rng, 0.2)
+    options = {"periodic": (None, DEEP, None)} if kind == "wide" else {}
+    settled = _rested(spheres(x, r, 0.0, [floor, _sides(wide, kind)], **options))[-1]
+    return settled.x[-1], r, floor, options
+
+
+def _sides(end, kind):
+    """The walls of a channel, up to its end."""
+    low, high = (-np.inf, np.inf) if kind == "wide" else (0.0, DEEP)
+    return Box((0.0, low, -5.0), (end, high, np.inf))
 
 
 @cache
@@ -403,7 +439,9 @@ def pour(seed, quick):
     yield "CPU seconds", f"{spent:.0f}", "", "", ""
 
 
-SCENES = {f.__name__: f for f in (packing, repose, janssen, beverloo, silo, drum, collapse, pour)}
+SCENES = {
+    f.__name__: f for f in (packing, repose, janssen, beverloo, silo, drum, collapse, channel, pour)
+}
 
 
 def measured(name, seed, quick):

@@ -69,3 +69,11 @@ def test_a_column_runs_out():
     round_ones, rolling = np.split(np.array([float(row[1]) for row in rows]) / ratio, 2)
     assert 0.9 < np.mean(round_ones) < 1.9
     assert 0.5 < np.mean(rolling) < np.mean(round_ones)
+
+
+@pytest.mark.slow
+def test_side_walls_hold_a_column():
+    """Spheres in a slot five diameters deep do not run as far as between periodic sides."""
+    wide, slot = list(benchmark().channel(1, quick=True))
+    print(wide, slot, sep="\n")
+    assert 0.8 * float(slot[2].split(",")[0]) < float(slot[1]) < 0.95 * float(wide[1])

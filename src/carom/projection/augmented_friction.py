@@ -25,6 +25,10 @@ there, on the same problem written in y, which has no such quotient, then find l
 
 Where W is all that is known, x = y takes the place of G^T y and A = G G^T that of G: all of this
 reads the same, with as many unknowns as contacts have.
+
+The law does not change where the normal rows, their q and mu are divided by the same number, a unit
+of the normal; how far (2) leads does.  With mu = 1000 the unit sqrt(mu) solves most of what 1 does
+not, for what slides then moves as its normal does, and not a thousand times as far.
 """
 
 from typing import Any
@@ -52,6 +56,19 @@ _PIVOTS: Any = {
     "diag_pivot_thresh": 0.0,
     "options": {"SymmetricMode": True},
 }
+
+
+def solve_in_units(unit, root, q, mu, dim, r, good, turns, coulomb=True, W=None):
+    """As ``solve``, with normals in the units ``unit`` (n,)."""
+    narrow = np.ones(len(q))
+    narrow[::dim] = 1.0 / unit
+    scale = sparse.diags(narrow)
+    root = None if root is None else scale @ root
+    W = None if W is None else scale @ W @ scale
+    size = proximal.sizes((root @ root.T if W is None else W).tocsc(), dim)[1]
+    given = root, narrow * q, mu / unit, dim, size, r / narrow, lambda r: good(narrow * r)
+    r, made = solve(*given, turns, coulomb, W)
+    return narrow * r, made
 
 
 def solve(root, q, mu, dim, size, r, good, turns, coulomb=True, W=None):

@@ -34,8 +34,9 @@ _WHOLE, _ROWS = 5000, 1000
 _NEAR, _ROUNDS, _SWEPT = 500, 120, 300  # ... of more these, and sweeps of all, in turn
 _LIGHTLY = 60  # of these rounds without long paths: where one part is not solved, another may be
 _TURNS, _MANY, _CREPT = 15, 20, 4  # of Newton's method, and of sweeps
-_STEPS, _EACH, _LONGEST = 300, 12, 2500  # of multipliers: at least, to a contact, at most ...
+_STEPS, _EACH, _LONGEST = 300, 20, 2500  # of multipliers: at least, to a contact, at most ...
 _DOUBTED = 150  # ... and where there may be no answer, which the path is quicker to tell
+_NARROWED = 0.1  # of the usual unit of normals
 _PIVOTS, _PLANAR, _LONG = 1000, 2000, 10  # along the path; in the plane at least, and to a contact
 _PIECES, _FAR, _FARTHEST = 1500, 8, 8000  # of straight paths in the plane: near, from afar to a
 # contact, and at last
@@ -218,8 +219,8 @@ def _stages(rows, planar, answered):
         return [("near", _PIECES), far, *few, path, *more]
     if not answered:
         return [("multipliers", _DOUBTED), ("path", _PIVOTS)]
-    first = [("multipliers", _STEPS), ("path", _SHORT)]
-    return [*first, ("multipliers", steps), ("path", _PIVOTS)]
+    first = [("multipliers", _STEPS), ("narrowed", _STEPS), ("path", _SHORT)]
+    return [*first, ("multipliers", steps), ("narrowed", steps), ("path", _PIVOTS)]
 
 
 def _by_parts(problem, planar, limit):
@@ -376,13 +377,24 @@ class _Block:
         given = *self.local, *proximal.packed(W, q, mu, m), r, goal, True, turns
         return proximal.solve(*given, self.good, self.root, pace)[1]
 
-    def multipliers(self, steps):
-        """The method of multipliers from the best r; how many Newton steps there were."""
+    def multipliers(self, steps, part=1.0):
+        """The method of multipliers from the best r; how many Newton steps there were.
+
+        The unit of normals is this part of sqrt(mu), or of 1 where mu is less.
+        """
         from carom.projection import augmented_friction
 
         _W, q, mu, m, size = self.local
-        given = self.root, q, mu, m, size, self.best.ravel()
-        return augmented_friction.solve(*given, self.good, steps)[1]
+        unit, best = part * np.sqrt(np.maximum(mu, 1.0)), self.best.ravel()
+        if np.all(unit == 1.0):
+            given = self.root, q, mu, m, size, best
+            return augmented_friction.solve(*given, self.good, steps)[1]
+        given = unit, self.root, q, mu, m, best
+        return augmented_friction.solve_in_units(*given, self.good, steps)[1]
+
+    def narrowed(self, steps):
+        """The same in other units, which may lead elsewhere."""
+        return self.multipliers(steps, _NARROWED)
 
     def near(self, pieces):
         """In the plane, along straight paths near the best r; how many factorisations."""
