@@ -58,16 +58,14 @@ _PIVOTS: Any = {
 }
 
 
-def solve_in_units(unit, root, q, mu, dim, r, good, turns, coulomb=True, W=None):
-    """As ``solve``, with normals in the units ``unit`` (n,)."""
+def solve_in_units(unit, root, q, mu, dim, r, good, turns):
+    """As ``solve`` for Coulomb's law, with normals in the units ``unit`` (n,)."""
     narrow = np.ones(len(q))
     narrow[::dim] = 1.0 / unit
-    scale = sparse.diags(narrow)
-    root = None if root is None else scale @ root
-    W = None if W is None else scale @ W @ scale
-    size = proximal.sizes((root @ root.T if W is None else W).tocsc(), dim)[1]
-    given = root, narrow * q, mu / unit, dim, size, r / narrow, lambda r: good(narrow * r)
-    r, made = solve(*given, turns, coulomb, W)
+    root = sparse.diags(narrow) @ root
+    size = proximal.sizes((root @ root.T).tocsc(), dim)[1]
+    given = root, narrow * q, mu / unit, dim, size, r / narrow
+    r, made = solve(*given, lambda r: good(narrow * r), turns)
     return narrow * r, made
 
 

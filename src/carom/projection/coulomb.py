@@ -107,7 +107,7 @@ class _Contacts(eqx.Module):
         by = fixed.few_in_plane if m == 2 and n <= _FEW else fixed.several
         return multipliers(self.scaled(), by)
 
-    def scaled(self, power=0.0):
+    def scaled(self, power: Array | float = 0.0):
         """The law as cones.py has it, mu^power the unit of its normals."""
         still, never = jnp.zeros_like(self.free.y0), jnp.zeros_like(self.active)
         law = self.mu, self.active, never, False
