@@ -158,7 +158,7 @@ def multipliers(contacts: Contacts, by=None) -> tuple:
     return derivative_of((y + step) / contacts.scale, lam), *more
 
 
-def scaled_contacts(metric, target, H, b, mu, active, free, convex, power=0.0):
+def scaled_contacts(metric, target, H, b, mu, active, free, convex, power: Array | float = 0.0):
     """Contacts, with mu^power for the unit of the normal."""
     p, m, d = H.shape
     unit = jnp.where((mu > 1.0) & (mu < jnp.inf), mu, 1.0) ** power
