@@ -361,7 +361,7 @@ def test_spheres_with_too_much_friction_do_not_stop():
     ("d", "stages"),
     [
         (2, ["afresh", "near", "far", "path", "multipliers"]),
-        (3, ["afresh", "multipliers", "path"]),
+        (3, ["afresh", "multipliers", "narrowed", "path"]),
     ],
 )
 def test_each_way_to_solve_a_block_takes_its_turn(d, stages, monkeypatch):

@@ -377,11 +377,16 @@ class _Block:
         given = *self.local, *proximal.packed(W, q, mu, m), r, goal, True, turns
         return proximal.solve(*given, self.good, self.root, pace)[1]
 
-    def multipliers(self, steps, part=1.0):
-        """The method of multipliers from the best r; how many Newton steps there were.
+    def multipliers(self, steps):
+        """The method of multipliers from the best r; how many Newton steps there were."""
+        return self._multipliers(steps, 1.0)
 
-        The unit of normals is this part of sqrt(mu), or of 1 where mu is less.
-        """
+    def narrowed(self, steps):
+        """The same in other units, which may lead elsewhere."""
+        return self._multipliers(steps, _NARROWED)
+
+    def _multipliers(self, steps, part):
+        """The unit of normals is this part of sqrt(mu), or of 1 where mu is less."""
         from carom.projection import augmented_friction
 
         _W, q, mu, m, size = self.local
@@ -391,10 +396,6 @@ class _Block:
             return augmented_friction.solve(*given, self.good, steps)[1]
         given = unit, self.root, q, mu, m, best
         return augmented_friction.solve_in_units(*given, self.good, steps)[1]
-
-    def narrowed(self, steps):
-        """The same in other units, which may lead elsewhere."""
-        return self.multipliers(steps, _NARROWED)
 
     def near(self, pieces):
         """In the plane, along straight paths near the best r; how many factorisations."""
