@@ -4,15 +4,22 @@ Cut the records into windows, k = 1, 2, ...: steps in flight, and contacts (a st
 the next one where an impact takes two).  P_k takes the first record x of a window to where the
 certificate's own motion leads (carom/certificates/flight.py), D P_k is its derivative.  Then
 
-    d_k = z_k - P_k(z_{k-1})                                 defect                            (1)
-    E_k = D P_k E_{k-1} + d_k,     E_0 = 0                   error of z, to first order         (2)
-    y_k = z_k - E_k,     r_k = y_k - P_k(y_{k-1})            what is left when it is taken off  (3)
-    R_k = D P_k(y) R_{k-1} + r_k,     R_0 = 0                error of (2), to first order
+    y_k = P_k(y_{k-1})                            in flight,   y_0 = z_0                        (1)
+    y_k = P_k(z_{k-1}) + D P_k (y_{k-1} - z_{k-1})    at a contact, to first order              (2)
+    E_k = z_k - y_k                                           error of z
+    r_k = y_k - P_k(s y_{k-1})  at a contact, else 0          what is left when it is taken off (3)
+    R_k = D P_k R_{k-1} + r_k,     R_0 = 0                    error of (2), to first order
+    U_k = D P_k U_{k-1} + u_k,     U_0 = 0                    error of P, to first order        (4)
 
 where z_k is the record x_k, or in lasting contact the state on the wall and along it that P_{k+1}
 begins with: carried from a state beside a curved wall, an angle would shrink a little in each
-step.  The stated error is 1.5 times the largest |x_k - z_k + E_k| + |R_k| in q.  It is an estimate
-and no bound; R says how far it can be trusted.
+step.  s takes y there too: a tangent E leads off a curved wall by |E|^2 / 2 in every window.  u_k
+is how far P_k moved when its steps were doubled last; as a sum of sizes it would grow with time.
+
+In flight E is not carried by D P_k: D P_k E_{k-1} grows with an error of phase, which is bounded.
+
+The stated error is 1.5 times the largest |x_k - z_k + E_k| + |R_k| + |U_k| in q.  It is an estimate
+and no bound; R and U say how far it can be trusted.
 """
 
 from functools import partial
@@ -58,15 +65,15 @@ def stated(m) -> Stated:
     E, speed = np.split(found.error, 2, axis=1)
     R, _ = np.split(found.rest, 2, axis=1)
     S, _ = np.split(found.order, 2, axis=1)
+    U, _ = np.split(found.off, 2, axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
-        missed = _missed(m) + np.sum(found.unsure) * m.length
-        missed = missed + _entered(m)
-        size = m.norm.velocity(E) + m.norm.velocity(R) + m.norm.velocity(S) + missed
+        missed = _missed(m) + _entered(m)
+        size = sum(m.norm.velocity(x) for x in (E, R, S, U)) + missed
         size = SAFETY * np.maximum(size, _set_back(m)) / m.length
         off = m.norm.velocity(speed) / m.fastest * (ACCEPTED / FAST)
         size, off = (np.max(np.where(np.isfinite(x), x, np.inf)) for x in (size, off))
         wide = np.max(np.ptp(m.q, axis=0))
-        estimate = np.max(np.abs(E) + np.abs(R) + np.abs(S))
+        estimate = np.max(np.abs(E) + np.abs(R) + np.abs(S) + np.abs(U))
         error = SAFETY * (estimate + np.max(missed) / m.length * wide)
     if max(size, off) <= ACCEPTED:
         return Stated(float(error), float(size), float("nan"), False)
@@ -98,7 +105,7 @@ def _missed(m):
 
     A gap entered by the depth z under the acceleration a was struck with (2 a z)^1/2, and each
     impact left out changes v by 1 + e times that.  Steps of a scheme may enter a wall just before a
-    push or after it; this is in (1).  Of what a wall has not given, its next push leaves the part
+    push or after it; this is in E.  Of what a wall has not given, its next push leaves the part
     e, for it gives what is then lacking.
     """
     w, depth = m.estimate.windows, passed(m)
@@ -139,7 +146,7 @@ def passed(m):
     """(k, p) how deep a flight goes into each wall without a push there or beside it.
 
     Beside a push the depth of the records is not counted, nor by how much the own flight ends
-    elsewhere than they do: both are in (1).  Where another wall pushes nothing is flown, and one
+    elsewhere than they do: both are in E.  Where another wall pushes nothing is flown, and one
     that is inside before and after is beside its own push as before.
     """
     found, w = m.estimate, m.estimate.windows
@@ -184,7 +191,7 @@ def windows(m) -> Windows:
 class Carried(NamedTuple):
     end: np.ndarray  # (k, 2d) P_k(x_{k-1})
     lowest: np.ndarray  # (k, p)
-    unsure: np.ndarray  # (k,) relative: how far the end moved when the steps were doubled last
+    moved: np.ndarray  # (k, 2d) how far the end moved when the steps were doubled last
     steps: np.ndarray  # (k,) of integration
 
 
@@ -193,10 +200,11 @@ class Estimate(NamedTuple):
     error: np.ndarray  # (k, 2d) E
     rest: np.ndarray  # (k, 2d) R
     lowest: np.ndarray  # (k, p) gaps on the way, of flights
-    unsure: np.ndarray
+    unsure: np.ndarray  # (k,) relative: what integration may add to the defect
     windows: Windows
     defect: np.ndarray  # (k, 2d)
     order: np.ndarray  # (k, 2d) S: what another order of impacts would change
+    off: np.ndarray  # (k, 2d) U: what integration may add to E
 
 
 def estimated(m) -> Estimate:
@@ -214,14 +222,40 @@ def estimated(m) -> Estimate:
     z = _on_walls(m, w, a, slow)
     goal = np.concatenate([z[1:], b[-1:]])
     tangent = _tangents(m, w, z, slow, found.steps)
-    E = _transported(tangent, goal - found.end)
-    R = E
-    if np.max(_size(m, E)) <= _FAR:  # else nothing is gained by taking it off
-        y = np.concatenate([z[:1], goal - E])
-        again = _carried(m, w, y[:-1], y[1:], slow)
-        R = _transported(tangent, y[1:] - again.end)
+    y = _followed(m, w, z, found, tangent)
+    E, touching = goal - y[1:], np.any(w.held, axis=1)
+    R = E if np.any(touching) else np.zeros_like(E)
+    if np.any(touching) and np.max(_size(m, E)) <= _FAR:  # else nothing is gained by it
+        again = _carried(m, w, _on_walls(m, w, y[:-1], slow), y[1:], slow, found)
+        R = _transported(tangent, np.where(touching[:, None], y[1:] - again.end, 0.0))
     S = _transported(tangent, unordered(m, w, slow))
-    return Estimate(m.t[w.last], b - goal + E, R, found.lowest, found.unsure, w, b - found.end, S)
+    U = _transported(tangent, found.moved)
+    return Estimate(
+        t=m.t[w.last],
+        error=b - goal + E,
+        rest=R,
+        lowest=found.lowest,
+        unsure=_size(m, found.moved),
+        windows=w,
+        defect=b - found.end,
+        order=S,
+        off=U,
+    )
+
+
+def _followed(m, w, z, found, tangent):
+    """(k + 1, 2d) y of (1) and (2)."""
+    flies, now = ~np.any(w.held, axis=1), z[0]
+    h = m.t[w.last] - m.t[w.first]
+    arrays = m.t[w.first], h, found.steps, flies, z, found.end, tangent
+
+    def on(system, chunk):
+        nonlocal now
+        y = flight.followed(system, chunk, now)
+        now = y.state[-1]
+        return y
+
+    return np.concatenate([z[:1], in_chunks(on, m.system, arrays).state])
 
 
 def _on_walls(m, w, a, slow):
@@ -295,7 +329,7 @@ def _called(m, function, k, n, common, more, columns):
 def _carried(m, w, x, goal, slow, known=None) -> Carried:
     """P_k(x) for every window; with ``known``, anew for contacts only."""
     out = known or Carried(
-        np.zeros_like(x), np.zeros(w.held.shape), np.full(len(x), np.inf), np.ones(len(x), int)
+        np.zeros_like(x), np.zeros(w.held.shape), np.full(x.shape, np.inf), np.ones(len(x), int)
     )
     out = Carried(*(np.array(a) for a in out))
     for function, mask, common, more in _arguments(m, w, x, slow):
@@ -309,10 +343,10 @@ def _refined(m, function, k, common, more, goal, out):
     n, before = 1, None
     while len(k) and len(k) * n <= max(_WORK[function], 2 * len(k)) and n <= _STEPS[function]:
         found = _called(m, function, k, np.full(len(k), n), common, more, 0)
-        off, enough = np.full(len(k), np.inf), np.zeros(len(k), bool)
+        moved, enough = np.full(found.end.shape, np.inf), np.zeros(len(k), bool)
         if before is not None:
-            off, enough = _enough(m, found, before, goal[k])
-        out.end[k], out.lowest[k], out.unsure[k], out.steps[k] = found.end, found.lowest, off, n
+            moved, enough = found.end - before.end, _enough(m, found, before, goal[k])
+        out.end[k], out.lowest[k], out.moved[k], out.steps[k] = found.end, found.lowest, moved, n
         k, before = k[~enough], type(found)(*(a[~enough] for a in found))
         n *= 2
 
@@ -322,7 +356,7 @@ def _enough(m, found, before, goal):
         off = _size(m, found.end - before.end)
         moved = np.abs(found.lowest - before.lowest)
         known = np.all(moved <= 0.1 * np.abs(found.lowest) + _ALL / len(m.t) * m.gap_size, axis=1)
-        return off, known & (off <= _ENOUGH * _size(m, goal - found.end) + _ALL / len(m.t))
+        return known & (off <= _ENOUGH * _size(m, goal - found.end) + _ALL / len(m.t))
 
 
 def _tangents(m, w, x, slow, steps):
@@ -339,7 +373,7 @@ def _tangents(m, w, x, slow, steps):
 
 
 def _transported(tangent, d):
-    """(2)."""
+    """(4)."""
     E, now = np.empty_like(d), np.zeros(d.shape[1])
     with np.errstate(invalid="ignore", over="ignore"):
         for k in range(len(d)):

@@ -297,6 +297,27 @@ def flights(system, arrays, columns):
     return jax.vmap(one)(*arrays)
 
 
+class Followed(NamedTuple):
+    state: Any  # (2d,)
+
+
+@compiled
+def followed(system, arrays, y):
+    """From y on, window after window: P itself in flights, elsewhere P to first order."""
+
+    def one(y, given):
+        t, h, n, flies, begin, end, tangent = given
+        y = jax.lax.cond(
+            flies,
+            lambda y: _flight(system, t, y, h, n)[0],
+            lambda y: end + tangent @ (y - begin),
+            y,
+        )
+        return y, Followed(y)
+
+    return jax.lax.scan(one, y, tuple(map(jnp.asarray, arrays)))[1]
+
+
 @compiled
 def contacts(system, arrays, columns):
     def one(t, x, h, n, small, held, slow, leave, beside):
