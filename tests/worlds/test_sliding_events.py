@@ -8,6 +8,7 @@ import pytest
 
 import carom
 import hybrid_friction as by_hand
+from carom.schemes.sliding import Sliding, chosen
 
 G = 9.81
 EVENTS = carom.EventDriven()
@@ -362,3 +363,32 @@ def test_a_rod_that_falls_flat_on_a_foot_that_sticks():
     assert np.max(np.abs(sol.q[-1])) < 1e-12
     received = [9.81 * 0.05, 2 * 9.81 * 0.05 + 0.06]
     assert np.allclose(np.sum(sol.impulse, axis=0), received, atol=1e-4)
+
+
+@pytest.mark.parametrize("resting, count", [((), 1), ((0, 1), 16), ((0, 1, 2, 3), 256)], ids=str)
+def test_only_modes_that_can_be_are_solved(monkeypatch, resting, count):
+    """Of the 4^p modes of four corners: those that rest stick, slip or open, the others are open.
+
+    All 256 were solved at every event, five times over: 12 boxes took 2.8 s, and take 0.4.
+    """
+    corners = jnp.array([-1.5, -0.5, 0.5, 1.5])
+    body = carom.System(
+        mass=[1.0, 1.0, 1.0],
+        force=lambda t, q, v: jnp.array([0.0, -G, 0.0]),
+        gap=lambda t, q: q[1] + corners * q[2],
+        slip=lambda t, q, v: v[0] + 0.1 * corners * v[2],
+        friction=0.5,
+    )
+    solved, svd = [], jnp.linalg.svd
+
+    def counted(B, **how):
+        jax.debug.callback(lambda _: solved.append(1), B[0, 0])
+        return svd(B, **how)
+
+    monkeypatch.setattr(jnp.linalg, "svd", counted)
+    flow = Sliding(body, jnp.zeros(4, int), (-jnp.inf, jnp.inf), 3)
+    rests = jnp.isin(jnp.arange(4), jnp.array(resting, int))
+    no, still = jnp.zeros(4, bool), jnp.zeros(3)
+    chosen(flow, jnp.zeros(()), still, still, rests, jnp.ones(4, bool), no, no)
+    jax.effects_barrier()
+    assert len(solved) == count

@@ -16,7 +16,7 @@ direction are those in which the accelerations obey Coulomb's law:
     open       lam = 0,  u_n' >= 0            stick    u_t = 0,  |lam_t| <= mu lam_n
     slip       lam_n >= 0, and s u_t' >= 0 where u_t = 0                                      (3)
 
-found by trying all 4^p of them, p <= 4, whose equations (1) are regular: of forces that are not
+found by trying all of the 4^p, p <= 4, that can be and whose equations (1) are regular: of forces that are not
 unique (a body on two feet that stick) some end of their range is taken, with a foot at the edge of
 its cone.  An impact is Coulomb's law in impulses, over all closed contacts (projection/coulomb.py).
 
@@ -231,6 +231,12 @@ def chosen(flow: Sliding, t, q, v, resting, zero, loose, lifted) -> Chosen:
     b = flow.bend(t, q, v, metric.solve(flow.forces(t, q, v))) / rows.length
     ahead = flow.velocity(t, q, v)[0][p:] > 0.0
 
+    def possible(mode):
+        way = jnp.where(mode == FORWARD, zero | ahead, zero | ~ahead)
+        way = jnp.where(rows.mu > 0.0, way, mode == FORWARD)  # without friction: whichever way
+        may = jnp.where(mode == STICK, zero & (rows.mu > 0.0), (mode == OPEN) | way)
+        return jnp.all(may & (resting | (mode == OPEN)))
+
     def tried(mode):
         B, C, on = rows.equations(mode)
         lam = product(C, solve_dense(B, jnp.where(on, -b, 0.0)))
@@ -246,16 +252,18 @@ def chosen(flow: Sliding, t, q, v, resting, zero, loose, lifted) -> Chosen:
         edge = jnp.abs(s) - rows.mu * n
         fault = jnp.maximum(fault, jnp.where(mode == STICK, edge, 0.0))
         fault = jnp.maximum(fault, jnp.where((mode > STICK) & zero & (rows.mu > 0), -slips, 0.0))
-        way = jnp.where(mode == FORWARD, zero | ahead, zero | ~ahead)
-        way = jnp.where(rows.mu > 0.0, way, mode == FORWARD)  # without friction: whichever way
-        may = jnp.where(mode == STICK, zero & (rows.mu > 0.0), (mode == OPEN) | way)
-        may = may & (resting | (mode == OPEN))
         dear = jnp.where(mode == OPEN, 2.0, jnp.where(mode == STICK, 0.0, 1.0))
         dear = dear + 10.0 * ((mode != OPEN) & (lifted | (n <= _CONSISTENT * terms)))
         dear = dear + 10.0 * ((mode == STICK) & loose)
-        return jnp.all(may) & regular, jnp.max(fault / terms), jnp.sum(dear), jnp.sum(n), a
+        return regular, jnp.max(fault / terms), jnp.sum(dear), jnp.sum(n), a
 
-    may, fault, dear, load, a = jax.lax.map(tried, jnp.asarray(modes))
+    def left_out(mode):
+        return jnp.zeros((), bool), *jnp.zeros(3), b
+
+    def one(mode):
+        return jax.lax.cond(possible(mode), tried, left_out, mode)
+
+    may, fault, dear, load, a = jax.lax.map(one, jnp.asarray(modes))
     good = may & (fault <= _CONSISTENT)
     least = jnp.min(jnp.where(good, load, jnp.inf))
     size = jnp.max(jnp.abs(b))
@@ -344,17 +352,23 @@ def after_event(scheme, world, flow: Sliding, s, y, t, seen, crowd_of: int):
     wide = scheme.atol + scheme.rtol * size
     unseen = scheme._rounding(size + jnp.abs(normals.rate[:p] * t))
 
-    def beside(_, loop):
-        resting, now = loop
+    def beside(resting, now):
         lasting = eqx.tree_at(lambda f: f.mode, flow, jnp.where(now.none, OPEN, now.mode))
         a = flow.bend(t, q, v1, lasting.acceleration(t, q, v1))[:p]
-        resting = resting | (closed & spent(w1, a, e, wide, unseen))
-        return resting, chosen(flow, t, q, v1, resting, zero, loose, lifted)
+        return resting | (closed & spent(w1, a, e, wide, unseen))
+
+    def again(loop):
+        resting, _, _ = loop
+        now = chosen(flow, t, q, v1, resting, zero, loose, lifted)
+        more = beside(resting, now)
+        return more, now, jnp.any(more != resting)
 
     late = t - s.since > 1e-12 * jnp.abs(t)
     crowd = jnp.where(late, 0, s.crowd + any_hit)
     crowded = crowd >= crowd_of
-    _, final = jax.lax.fori_loop(0, p, beside, (closed & (crowded | still), first))
+    resting = beside(closed & (crowded | still), first)
+    start = resting, first, jnp.ones((), bool)
+    _, final, _ = jax.lax.while_loop(lambda loop: loop[2], again, start)
     after = eqx.tree_at(lambda f: f.mode, flow, final.mode)
     v2 = after.stilled(t, q, v1)
 
