@@ -16,9 +16,10 @@ direction are those in which the accelerations obey Coulomb's law:
     open       lam = 0,  u_n' >= 0            stick    u_t = 0,  |lam_t| <= mu lam_n
     slip       lam_n >= 0, and s u_t' >= 0 where u_t = 0                                      (3)
 
-found by trying all of the 4^p, p <= 4, that can be and whose equations (1) are regular: of forces that are not
-unique (a body on two feet that stick) some end of their range is taken, with a foot at the edge of
-its cone.  An impact is Coulomb's law in impulses, over all closed contacts (projection/coulomb.py).
+found by trying all of the 4^p, p <= 4, that can be and whose equations (1) are regular: of forces
+that are not unique (a body on two feet that stick) some end of their range is taken, with a foot at
+the edge of its cone.  An impact is Coulomb's law in impulses, over all closed contacts
+(projection/coulomb.py).
 
 Where (3) has no solution (Painleve), the impulse of a short time is that of an impact without a
 collision: the law in impulses for v + h a, h -> 0.  Where it has several, with accelerations that
