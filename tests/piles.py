@@ -116,6 +116,23 @@ def spheres(rng, bodies, dim=3, mu=0.5, ratio=1.0, noise=0.3):
     return W, q, np.full(len(found), mu), dim
 
 
+def crystal(rng, wide, high, mu=0.5, ratio=1.0, noise=0.3):
+    """Discs in rows, each on two of the row below: every one has six neighbours."""
+    row, column = np.divmod(np.arange(wide * high), wide)
+    x = np.column_stack([column + 0.5 * (row % 2), np.sqrt(0.75) * row])
+    apart = np.linalg.norm(x[:, None] - x[None], axis=-1)
+    found = []
+    for i, j in np.argwhere(np.triu(np.abs(apart - 1.0) < 1e-9)):
+        n = x[j] - x[i]
+        found.append((i, j, 0.5 * n, -0.5 * n, n))
+    up = np.array([0.0, 1.0])
+    found += [(-1, i, up, -0.5 * up, up) for i in range(wide)]
+    masses = ratio ** rng.random(len(x))
+    free = free_motion(rng, len(x), 2, noise)
+    W, q = assembled(found, masses, np.full(len(x), 0.5), free, 2)
+    return W, q, np.full(len(found), mu), 2
+
+
 def chain(rng, links, mu=0.3, noise=0.5):
     """Balls above each other in a column, tied by single contacts."""
     contacts = []

@@ -77,7 +77,7 @@ def rolling():
 
 
 @pytest.mark.parametrize(
-    "mechanism, scheme, t1, dt",
+    ("mechanism", "scheme", "t1", "dt"),
     [
         (light_bob, carom.Moreau(correct=True), 1.0, 1e-3),  # 142 was stated for 0.197
         (light_bob, carom.Maury(), 1.0, 2e-3),  # 1.62 for 0.082

@@ -365,7 +365,9 @@ def test_a_rod_that_falls_flat_on_a_foot_that_sticks():
     assert np.allclose(np.sum(sol.impulse, axis=0), received, atol=1e-4)
 
 
-@pytest.mark.parametrize("resting, count", [((), 1), ((0, 1), 16), ((0, 1, 2, 3), 256)], ids=str)
+@pytest.mark.parametrize(
+    ("resting", "count"), [((), 1), ((0, 1), 16), ((0, 1, 2, 3), 256)], ids=str
+)
 def test_only_modes_that_can_be_are_solved(monkeypatch, resting, count):
     """Of the 4^p modes of four corners: those that rest stick, slip or open, the others are open.
 

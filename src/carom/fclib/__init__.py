@@ -37,7 +37,7 @@ from carom.errors import (
 )
 from carom.fclib import files, given
 from carom.kernels import friction
-from carom.projection import augmented_friction, compliant, proximal, roots
+from carom.projection import augmented_friction, compliant, lemke, proximal, roots
 from carom.projection.cones import onto_cone
 from carom.status import Status
 
@@ -49,6 +49,7 @@ _CHEAP = 1000  # of them at first, of more contacts whose bodies are known
 _LARGE = 1000  # contacts, beyond which there are fewer of them
 _EARLY, _MANY = 3000, 100  # sweeps and contacts: beyond both, a sweep is dearer than multipliers
 _FULL = 300  # rows of W, up to which its root is found from all of its entries
+_PIECES, _FAR = 1500, 40_000  # of straight paths in the plane, near and from afar
 _PIVOTS, _LONG = 3000, 300  # of the path of contacts that yield, of so many; fewer of more
 _ASTRAY = 0.01  # of |q|: where so much is left after hundreds of sweeps of many contacts ...
 _DAMPED = 1.0  # ... they are damped by so much
@@ -202,6 +203,12 @@ class Problem:
         def path(r):
             return self._path(r, goal, convex)
 
+        def straight(r):
+            return self._straight(r, goal, _PIECES)
+
+        def afar(_):
+            return self._straight(None, goal, _FAR)
+
         stages, swept = [newton, multipliers, path], r
         if early:
             stages = [newton, path, multipliers] if n <= _LONG else stages
@@ -209,6 +216,11 @@ class Problem:
             if cheap:  # what they found last may lead nowhere
                 stages = [newton, multipliers, lambda r: multipliers(swept), path]
             stages = [lambda r: multipliers(r, _CHEAP if cheap else _STEPS), again, *stages]
+        if self.dim == 2 and coulomb:
+            if n <= _LONG:
+                stages.insert(stages.index(newton) + 1, afar)
+            if n <= _LARGE:
+                stages.insert(0, straight)  # quick, where it leads to an answer
         for stage in (*stages, heavy, lambda r: path(none)):
             other, more, found = stage(r)
             done += more
@@ -266,6 +278,19 @@ class Problem:
         data = root, self.q, self.mu, self.dim, self._sizes, r
         made = augmented_friction.solve(*data, good, steps, not convex, self.W)[1]
         return best, made, least
+
+    def _straight(self, r, goal, pieces):
+        """In the plane, along straight paths near r, mostly short or none; from afar without r."""
+
+        def good(r):
+            return self.residual(r) * self._size <= goal
+
+        data = self.W, self.q, self.mu, self._sizes
+        if r is None:
+            r, made = lemke.far(*data, pieces, good)
+        else:
+            r, made = lemke.near(*data, r, pieces, good)
+        return r, made, np.inf if r is None else self.residual(r) * self._size
 
     def _path(self, r, goal, convex):
         """Where Coulomb's law has others stopped: along the contacts that yield, from r."""
