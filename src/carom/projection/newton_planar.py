@@ -56,7 +56,7 @@ def newton_planar(A: Array, w: Array, mu: Array, active: Array) -> tuple[Array, 
         return r, u, turns + 1
 
     start = [jnp.zeros(())] * (p * m), free, jnp.array(0)
-    r, _, turns = jax.lax.while_loop(unfinished, turn, start)
+    r, _, turns = jax.lax.while_loop(unfinished, turn, turn(start))
     return jnp.stack(r).reshape(p, m), turns
 
 

@@ -258,9 +258,9 @@ class System(JaxWorld, Shown, eqx.Module):
                 return jnp.reshape(jnp.asarray(sliding(t, q, v), float), (p, -1))
 
             free = ((0, normals.joints), (0, 0))
-            rate = jnp.concatenate([rate, jnp.pad(slip(still), free)], axis=1)
+            rate = _beside(rate, jnp.pad(slip(still), free))
             along = jnp.pad(jax.jacfwd(slip)(still), (*free, (0, 0)))
-            rows = jnp.concatenate([rows, along], axis=1)
+            rows = _beside(rows, along)
         # the terms of g are as large as its changes with q and t, each by itself
         size = product(jnp.abs(normals.rows), jnp.abs(q)) + jnp.abs(normals.rate * t)
         law = self.law(p, normals.joints, rows.shape[1])
@@ -570,3 +570,11 @@ def _constant_metric(mass) -> Metric:
     if _concrete(M):
         check_definite(np.asarray(M), "mass")
     return metric_of(M)
+
+
+def _beside(normal: Array, along: Array) -> Array:
+    """(p, m, ...) of (p, 1, ...) and (p, m - 1, ...); in the plane chosen from, not copied."""
+    if along.shape[1] > 1:
+        return jnp.concatenate([normal, along], axis=1)
+    first = jnp.arange(2).reshape(2, *(1,) * (normal.ndim - 2)) == 0
+    return jnp.where(first, normal, along)
