@@ -108,7 +108,7 @@ def _missed(m):
     push or after it; this is in E.  Of what a wall has not given, its next push leaves the part
     e, for it gives what is then lacking.
     """
-    w, depth = m.estimate.windows, passed(m)
+    w, depth = m.estimate.windows, np.maximum(passed(m), _entered_by_the_motion(m))
     bend = np.maximum(m.at.bend[w.first], m.at.bend[w.last])
     inverse = np.maximum(m.at.inverse_mass[w.first], 1e-300)
     kick = (1.0 + m.e) * np.sqrt(2.0 * bend * depth / inverse)
@@ -161,6 +161,29 @@ def passed(m):
     return np.where(beside, np.maximum(depth - known, 0.0), depth)
 
 
+def _entered_by_the_motion(m):
+    """(k, p) how deep y of (1) goes into a wall of which the records keep clear.
+
+    Before a push and after it y is inside for another time than they are, by about E.  While y
+    stays inside it has struck once: the deepest counts, and from where it enters.
+    """
+    found, w = m.estimate, m.estimate.windows
+    depth = np.where(w.held, 0.0, np.maximum(-found.nearest, 0.0))
+    inside = depth > 0.0
+    if not np.any(inside):
+        return depth
+    beside = _spread(w.held, inside) | _spread(w.held[::-1], inside[::-1])[::-1]
+    off = m.norm.velocity(np.split(found.error, 2, axis=1)[0])
+    off = np.maximum(off, np.concatenate([[0.0], off[:-1]]))[:, None]
+    known = 2.0 * off * np.sqrt(m.at.inverse_mass[w.first])
+    depth = np.where(beside, np.maximum(depth - known, 0.0), depth)
+    for k in reversed(range(len(depth) - 1)):
+        goes_on = (depth[k] > 0.0) & (depth[k + 1] > 0.0)
+        depth[k] = np.where(goes_on, np.maximum(depth[k], depth[k + 1]), depth[k])
+        depth[k + 1] = np.where(goes_on, 0.0, depth[k + 1])
+    return depth
+
+
 def _spread(start, along):
     """(k, p) bool: ``along`` from an entry of ``start`` up to here without a break."""
     index = np.arange(len(start))[:, None]
@@ -200,6 +223,7 @@ class Estimate(NamedTuple):
     error: np.ndarray  # (k, 2d) E
     rest: np.ndarray  # (k, 2d) R
     lowest: np.ndarray  # (k, p) gaps on the way, of flights
+    nearest: np.ndarray  # (k, p) those of y
     unsure: np.ndarray  # (k,) relative: what integration may add to the defect
     windows: Windows
     defect: np.ndarray  # (k, 2d)
@@ -222,7 +246,7 @@ def estimated(m) -> Estimate:
     z = _on_walls(m, w, a, slow)
     goal = np.concatenate([z[1:], b[-1:]])
     tangent = _tangents(m, w, z, slow, found.steps)
-    y = _followed(m, w, z, found, tangent)
+    y, nearest = _followed(m, w, z, found, tangent)
     E, touching = goal - y[1:], np.any(w.held, axis=1)
     R = E if np.any(touching) else np.zeros_like(E)
     if np.any(touching) and np.max(_size(m, E)) <= _FAR:  # else nothing is gained by it
@@ -235,6 +259,7 @@ def estimated(m) -> Estimate:
         error=b - goal + E,
         rest=R,
         lowest=found.lowest,
+        nearest=nearest,
         unsure=_size(m, found.moved),
         windows=w,
         defect=b - found.end,
@@ -244,7 +269,7 @@ def estimated(m) -> Estimate:
 
 
 def _followed(m, w, z, found, tangent):
-    """(k + 1, 2d) y of (1) and (2)."""
+    """(k + 1, 2d) y of (1) and (2), and (k, p) its gaps on the way."""
     flies, now = ~np.any(w.held, axis=1), z[0]
     h = m.t[w.last] - m.t[w.first]
     arrays = m.t[w.first], h, found.steps, flies, z, found.end, tangent
@@ -255,7 +280,8 @@ def _followed(m, w, z, found, tangent):
         now = y.state[-1]
         return y
 
-    return np.concatenate([z[:1], in_chunks(on, m.system, arrays).state])
+    y = in_chunks(on, m.system, arrays)
+    return np.concatenate([z[:1], y.state]), y.lowest
 
 
 def _on_walls(m, w, a, slow):

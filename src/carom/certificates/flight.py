@@ -299,6 +299,7 @@ def flights(system, arrays, columns):
 
 class Followed(NamedTuple):
     state: Any  # (2d,)
+    lowest: Any  # (p,) gaps on the way of a flight, else inf
 
 
 @compiled
@@ -307,13 +308,14 @@ def followed(system, arrays, y):
 
     def one(y, given):
         t, h, n, flies, begin, end, tangent = given
-        y = jax.lax.cond(
+        far = jnp.full_like(system.gaps(t, jnp.split(y, 2)[0]), jnp.inf)
+        y, lowest = jax.lax.cond(
             flies,
-            lambda y: _flight(system, t, y, h, n)[0],
-            lambda y: end + tangent @ (y - begin),
+            lambda y: _flight(system, t, y, h, n),
+            lambda y: (end + tangent @ (y - begin), far),
             y,
         )
-        return y, Followed(y)
+        return y, Followed(y, lowest)
 
     return jax.lax.scan(one, y, tuple(map(jnp.asarray, arrays)))[1]
 
