@@ -340,7 +340,7 @@ def _standing(seed, wide, ratio, kind):
     along, side = (a.ravel() for a in np.meshgrid(*places, indexing="ij"))
     floor = Obstacles(np.stack([along, side, np.zeros_like(along)], axis=1), 0.5)
     layers = round(1.1 * wide**2 * DEEP * ratio / (across * back))
-    x = loose((across, back, layers), (0, 0, 0.6), rng, wide / across)
+    x = loose((across, back, layers), (0, 0, 0.6), rng, DEEP / back)
     r = radii(len(x), rng, 0.2)
     options = {"periodic": (None, DEEP, None)} if kind == "wide" else {}
     settled = _rested(spheres(x, r, 0.0, [floor, _sides(wide, kind)], **options))[-1]
