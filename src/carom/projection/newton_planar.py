@@ -7,8 +7,9 @@ In the scales of projection/cones.py, with z = r - u and u = A r + w, a contact 
     slip    elsewhere:               u_n = 0,  r_t = mu r_n sign(z_t)
 
 and the next r solves these linear equations: Newton's method for (4) there, which ends where (1)
-repeats itself.  It starts at r = 0, with one step outside of the loop.  Impulses need not be unique (two feet of one body), so that a
-step has A + eps in place of A, which does not change where it ends:
+repeats itself.  It starts at r = 0, with one step outside of the loop.  Impulses need not be unique
+(two feet of one body), so that a step has A + eps in place of A, which does not change where it
+ends:
 
     (A + eps) (r' - r) = -u   in the rows of (1) that ask for u = 0                           (2)
 
