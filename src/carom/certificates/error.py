@@ -164,19 +164,26 @@ def passed(m):
 def _entered_by_the_motion(m):
     """(k, p) how deep y of (1) goes into a wall of which the records keep clear.
 
-    Before a push and after it y is inside for another time than they are, by about E.  While y
-    stays inside it has struck once: the deepest counts, and from where it enters.
+    Beside a push the records may be inside, and y so for another time than they, by about E; this
+    is in E.  Anywhere, y is known to R and U.  While y stays inside it has struck once: the deepest
+    counts, and from where it enters.
     """
-    found, w = m.estimate, m.estimate.windows
-    depth = np.where(w.held, 0.0, np.maximum(-found.nearest, 0.0))
-    inside = depth > 0.0
+    found, w, gap = m.estimate, m.estimate.windows, m.at.gap
+    inside = ~w.held & (found.nearest < 0.0)
+    depth = np.where(inside, -found.nearest, 0.0)
     if not np.any(inside):
         return depth
+    E, R, U = (
+        m.norm.velocity(np.split(x, 2, axis=1)[0])[:, None]
+        for x in (found.error, found.rest, found.off)
+    )
+    E = np.maximum(E, np.concatenate([0.0 * E[:1], E[:-1]]))
     beside = _spread(w.held, inside) | _spread(w.held[::-1], inside[::-1])[::-1]
-    off = m.norm.velocity(np.split(found.error, 2, axis=1)[0])
-    off = np.maximum(off, np.concatenate([[0.0], off[:-1]]))[:, None]
-    known = 2.0 * off * np.sqrt(m.at.inverse_mass[w.first])
-    depth = np.where(beside, np.maximum(depth - known, 0.0), depth)
+    known = np.maximum(-np.minimum(gap[w.first], gap[w.last]), 0.0)
+    normal = np.sqrt(m.at.inverse_mass[w.first])
+    depth = np.maximum(
+        depth - (R + U) * normal - np.where(beside, known + 2.0 * E * normal, 0.0), 0.0
+    )
     for k in reversed(range(len(depth) - 1)):
         goes_on = (depth[k] > 0.0) & (depth[k + 1] > 0.0)
         depth[k] = np.where(goes_on, np.maximum(depth[k], depth[k + 1]), depth[k])
