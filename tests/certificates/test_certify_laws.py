@@ -212,3 +212,29 @@ def test_what_rests_does_not_slip_by_its_rounding(angle):
     friction[50, 1] *= -1.0
     found = certify_arrays(ladder, sol.t, sol.q, sol.v, sol.impulse, friction=friction)
     assert found.ok is False
+
+
+@pytest.mark.parametrize("dt", [1e-2, 1e-3])
+def test_glue_on_a_wall_that_moves(dt):
+    """Struck at t = 1 with J = 1 and carried along; gamma = -cos(t - 1), so it is let go at q = 1.
+
+    What the wall pulls with must not take from what the energy may be off by.
+    """
+    system = carom.System(
+        force=Push(jnp.array([0.0])), gap=lambda t, q: q - jnp.sin(t - 1.0), glue=True
+    )
+    sol = carom.solve(system, carom.Maury(), [0.0], [0.0], t1=4.0, dt=dt)
+    assert abs(sol.q[-1, 0] - 1.0) < 2.0 * dt
+    assert certify(sol).ok, str(certify(sol))
+    pulled = np.array(sol.v)
+    pulled[sol.t > 2.0] *= 1.1
+    assert certify_arrays(system, sol.t, sol.q, pulled, sol.impulse).ok is False
+
+
+@pytest.mark.parametrize("record", [carom.Record(final=True), carom.Record(times=[0.5])])
+def test_one_record_with_friction_is_left_open(record):
+    sol = carom.solve(
+        block(0.0, 0.3), carom.Moreau(), [0.0, 0.1], [0.0, 0.0], t1=1.0, dt=1e-2, record=record
+    )
+    assert len(sol.t) == 1
+    assert certify(sol).ok is None

@@ -472,6 +472,18 @@ def test_what_is_called_solved_is_so_for_light_and_heavy_parts():
     assert solved > 100
 
 
+def test_one_contact_in_space_may_have_a_component_that_is_still():
+    """Slip (2,) of one gap was taken for that of two."""
+    system = carom.System(
+        force=Push(jnp.array([0.0, 0.0, -G])),
+        gap=lambda t, q: q[2],
+        slip=lambda t, q, v: jnp.stack([v[0], 0.0 * v[1]]),
+        friction=0.3,
+    )
+    sol = carom.solve(system, carom.Moreau(), [0.0] * 3, [2.0, 1.0, 0.0], t1=0.1, dt=0.01)
+    assert np.allclose(sol.v[-1], [2.0 - 0.03 * G, 1.0, 0.0], atol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("slip", [lambda t, q, v: q[0], lambda t, q, v: 0.4, lambda t, q, v: 0 * v])
 def test_slip_must_depend_on_v(slip):

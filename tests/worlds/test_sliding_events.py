@@ -394,3 +394,23 @@ def test_only_modes_that_can_be_are_solved(monkeypatch, resting, count):
     chosen(flow, jnp.zeros(()), still, still, rests, jnp.ones(4, bool), no, no)
     jax.effects_barrier()
     assert len(solved) == count
+
+
+def test_the_origin_of_time_does_not_decide():
+    """A shaken rough floor; at t0 = 1e5 what the surface moves by in the rounding of t was slip."""
+
+    def last(t0):
+        system = carom.System(
+            force=lambda t, q, v: jnp.array([0.0, -9.81]),
+            gap=lambda t, q: q[1] - 0.1 * jnp.sin(6 * (t - t0)),
+            slip=lambda t, q, v: v[0] - jnp.cos(5 * (t - t0)),
+            friction=0.3,
+            restitution=0.3,
+        )
+        about = {"t0": t0, "t1": t0 + 1.0, "dt": 0.05}
+        sol = carom.solve(system, carom.EventDriven(), [0.0, 0.1], [1.0, 0.0], **about)
+        return np.concatenate([sol.q[-1], sol.v[-1]])
+
+    right = last(0.0)
+    for t0 in (1e5, 1e6):
+        assert np.max(np.abs(last(t0) - right)) < 1e-14 * t0

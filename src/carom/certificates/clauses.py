@@ -140,7 +140,7 @@ def _energy(m):
     loss = np.sum((m.e_of(m.before) - 1) / 2 * m.before * m.lam[1:], axis=1)
     found = np.abs(np.cumsum(m.summed(gained) + loss))
     found[np.any(m.split, axis=1)] = 0.0  # in the middle of an impact
-    law = np.cumsum(np.sum(m.lam[1:] * m.law_bound, axis=1) * ~m.quiet)
+    law = np.cumsum(np.sum(np.abs(m.lam[1:]) * m.law_bound, axis=1) * ~m.quiet)
     bound = m.ended(_energy_bound(fine)) + law + m.size_v * m.small_v_run
     unsure = m.ended(np.cumsum(fine.unsure)) * m.fastest**2
     return found, MARGIN * bound + unsure, m.t[1:]

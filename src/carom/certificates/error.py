@@ -123,23 +123,32 @@ def _missed(m):
 def _let_go(m):
     """(k,) the velocity that glue may have held back too long, or too little, until then.
 
-    A gap is let go when it was pulled as much as it was pushed: what the pushes are wrong by, and
-    what the last pull was too much, is missing afterwards.
+    A gap is let go when it was pulled as much as it was pushed.  Where M Dv = h f + grad g lam for
+    the records and for y, its pushes are wrong by the sum of M (DE_v - h (a - a_y)) over the
+    windows that push; this, and what the last pull was too much, is missing afterwards.
     """
     found, w = m.estimate, m.estimate.windows
     normal = np.sqrt(np.maximum(m.at.inverse_mass[w.first], 1e-300))
-    off = m.norm.velocity(np.split(found.error, 2, axis=1)[1])
-    before = np.concatenate([[0.0], off[:-1]]) + m.norm.velocity(found.defect[:, m.q.shape[1] :])
+    pushed = np.diff(found.error[:, m.q.shape[1] :], axis=0, prepend=0.0)
+    pushed -= (m.t[w.last] - m.t[w.first])[:, None] * _accelerated(m, found.error)
     gamma = remembered(m)
     last = np.maximum(-m.lam[w.last] + gamma[w.first], 0.0) * normal  # pulled beyond gamma
-    wrong, now, total = np.zeros(m.lam.shape[1]), 0.0, np.zeros(len(w.first))
+    wrong, now = np.zeros((m.lam.shape[1], m.q.shape[1])), 0.0
+    total = np.zeros(len(w.first))
     for k in range(len(total)):
-        wrong = wrong + np.where(w.held[k], before[k], 0.0)
+        wrong = wrong + np.where(w.held[k][:, None], pushed[k], 0.0)
         freed = (gamma[w.first[k]] < 0.0) & (gamma[w.last[k]] == 0.0)
-        now += float(np.sum(np.where(freed, wrong + last[k], 0.0)))
-        wrong = np.where(freed, 0.0, wrong)
+        now += float(np.sum(np.where(freed, m.norm.velocity(wrong) + last[k], 0.0)))
+        wrong = np.where(freed[:, None], 0.0, wrong)
         total[k] = now
     return total
+
+
+def _accelerated(m, error):
+    """(k, d) a - a_y: of the records at the end of each window, beside those of the own motion."""
+    last = m.estimate.windows.last
+    q, v = np.split(np.concatenate([m.q[last], m.v[last]], axis=1) - error, 2, axis=1)
+    return m.at.a[last] - m.accelerations(m.t[last], q, v, m.lam[last], m.beside[last])
 
 
 def passed(m):

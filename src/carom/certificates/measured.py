@@ -249,6 +249,10 @@ class Measured:
         acts = np.abs(lam) if system.glue else lam  # what is glued may pull
         self.pushes = acts[1:] > self.tolerance * np.max(acts, initial=0.0)  # (m, p)
 
+    def accelerations(self, t, q, v, lam, beside):
+        """(n, d) those of ``_Record``, elsewhere than at the records."""
+        return in_chunks(records, self.system, (t, q, v, lam, beside)).a
+
     def e_of(self, w):
         """(..., p) restitution of impacts with the normal velocities w."""
         return np.asarray(self.system.restitutions(self.lam.shape[1], w))
@@ -442,7 +446,8 @@ class Measured:
     @cached_property
     def first(self):
         """(m,) bool, the first step of positive length: velocities may be staggered from here."""
-        return np.arange(len(self.h)) == np.argmax(self.h > 0.0)
+        moves = self.h > 0.0
+        return moves & (np.cumsum(moves) == 1)
 
     @cached_property
     def balance(self):

@@ -56,6 +56,7 @@ _APART = 1e-6  # accelerations that differ
 _SHOCK = 1e-9  # of the velocity: h a of an impact without a collision
 _IDLE = 1e3  # tolerances: what a step may be off between its knots
 _TINY = 1e-300
+_TICKS = 16.0 * float(np.finfo(float).eps)  # of t: what it is known to
 
 
 def frictional(world: Any) -> bool:
@@ -123,6 +124,10 @@ class Sliding(Flow):
         metric, _, rows = self.linear(t, q)
         return rows.length * jnp.sqrt(2.0 * metric.energy(metric.solve(self.forces(t, q, v))))
 
+    def ticked(self, t, q, v):
+        """(2p,) what u changes by in the rounding of t, with obstacles that move."""
+        return _TICKS * jnp.abs(t) * jnp.abs(self.bend(t, q, v, jnp.zeros_like(v)))
+
     def bend(self, t, q, v, a):
         """(2p,) u'."""
         p = self.mode.shape[0]
@@ -185,7 +190,7 @@ class Sliding(Flow):
         largest = jnp.max(jnp.abs(path.lam), axis=0)
         edge = jnp.maximum(largest[p : 2 * p], largest[2 * p :])
         speed = (self.velocity(t, q, v)[1] + h * self.driven(t, q, v))[p:]
-        size = _SAME * jnp.where(self.mode == STICK, edge, speed)
+        size = jnp.where(self.mode == STICK, _SAME * edge, _SAME * speed + self.ticked(t, q, v)[p:])
         # one that others hold, at the edge of its cone, rests to the error of a step
         wide = tolerance(speed)
         idle = (self.mode > STICK) & (jnp.abs(path.lam[START, p : 2 * p]) <= wide)
@@ -279,7 +284,8 @@ def at_start(flow: Sliding, t, q, v, h, resting) -> Array:
     p = resting.shape[0]
     u, size = flow.velocity(t, q, v)
     size = size + h * flow.driven(t, q, v)
-    zero, no = jnp.abs(u[p:]) <= _STILL * size[p:], jnp.zeros(p, bool)
+    small = jnp.abs(u) <= _STILL * size + flow.ticked(t, q, v)
+    zero, no = small[p:], jnp.zeros(p, bool)
     return chosen(flow, t, q, v, resting, zero, no, no).mode
 
 
@@ -325,12 +331,13 @@ def after_event(scheme, world, flow: Sliding, s, y, t, seen, crowd_of: int):
     blow = jnp.where(any_hit, struck.multipliers, 0.0)
     sizes = jnp.maximum(jnp.abs(v), jnp.abs(v1))
 
-    shaken = s.h * flow.driven(t, q, v)
+    shaken, ticked = s.h * flow.driven(t, q, v), flow.ticked(t, q, v)
 
     def at_rest(v1, hit):
         """Normal and tangential, where neither is more than rounding."""
         u1, _ = flow.velocity(t, q, v1)
-        small = jnp.abs(u1) <= _STILL * (flow.velocity(t, q, sizes + jnp.abs(v1))[1] + shaken)
+        terms = flow.velocity(t, q, sizes + jnp.abs(v1))[1] + shaken
+        small = jnp.abs(u1) <= _STILL * terms + ticked
         ended = ~hit & (s.mode > STICK) & seen.ended[p : 2 * p]
         return u1, small[:p], small[p:] | ended
 

@@ -135,14 +135,15 @@ def _check_moved(system, t0: float, q0: Array) -> None:
         np.asarray(system.slip(t0, q, moved), float) - u
         for q, u in zip((q0, beside), still, strict=True)
     ]
-    deaf = np.all(np.reshape(change, (2, np.atleast_1d(still[0]).shape[0], -1)) == 0.0, axis=(0, 2))
+    gaps = len(system.gaps(t0, q0))  # slip of one contact may be given as (2,)
+    deaf = np.all(np.reshape(change, (2, gaps, -1)) == 0.0, axis=(0, 2))
     rubbing = True if isinstance(mu, Tracer) else np.asarray(mu) > 0.0
     _check_across(system, t0, (q0, beside), moved, change, rubbing)
     for k in np.flatnonzero(deaf & rubbing):
         raise errors.FrictionError(
-            f"slip of gap {k} does not depend on v (it is {np.atleast_1d(still[0])[k]} for every v "
-            "at q0), so that friction there does nothing: return the velocity with which the "
-            "contact slides, v[0], not q[0]; where nothing rubs give friction 0"
+            f"slip of gap {k} does not depend on v (it is {still[0].reshape(gaps, -1)[k]} for "
+            "every v at q0), so that friction there does nothing: return the velocity with which "
+            "the contact slides, v[0], not q[0]; where nothing rubs give friction 0"
         )
 
 
