@@ -105,7 +105,7 @@ def conforming_kernels(kernels):
     for _ in range(2):
         lam, b = np.zeros(len(gap)), np.maximum(c.gap, 0.0) / 1e-2
         u, residual, _ = kernels.projection.accelerated_gauss_seidel(
-            c.start, c.i, c.j, c.normal, b, inverse, wide, lam, 1e-9, 1e-9, 10_000
+            c.start, c.i, c.j, c.normal, b, inverse, wide, wide, lam, 1e-9, 1e-9, 10_000
         )
         found.append((u.tobytes(), lam.tobytes()))
     assert residual <= 1.0

@@ -159,13 +159,15 @@ class Glue(Law):
     """Contacts that hold until they are pulled with as much impulse as they were pushed with.
 
     The limit of lubrication forces (BL10, Remark 4.3; Maury 2007; Lefebvre-Lepot 2009): each gap
-    carries gamma <= 0, d gamma = -d lam.  K is the line where gamma < 0, else lam >= 0:
+    carries gamma <= 0, d gamma = -d lam, and neither opens nor closes while gamma < 0.  No pull
+    exceeds what is left of the pushes, lam >= gamma: with lam = gamma + l, (2) is
 
-        gamma1 = min(0, gamma - lam)                                                          (3)
+        x* = proj( target + M^-1 H^T gamma, { H x + b >= 0 } ),     l >= 0 its multipliers    (3)
+        gamma1 = gamma - lam = -l                                                             (4)
     """
 
     e: Array  # (p,) 0: inelastic by nature
-    gamma: Array  # (p,)
+    gamma: Array  # (p,), 0 for a joint
     joints: int = eqx.field(static=True, default=0)
 
     @property
@@ -173,26 +175,17 @@ class Glue(Law):
         return 1
 
     def onto(self, lam):
-        held = self.bilateral() | (self.gamma < 0.0)
-        return jnp.where(held[:, None], lam, jnp.maximum(lam, 0.0))
+        least = jnp.where(self.bilateral(), -jnp.inf, self.gamma)
+        return jnp.maximum(lam, least[:, None])
 
     def kept(self, lam):
         return jnp.where(self.bilateral(), 0.0, jnp.minimum(self.gamma - lam[:, 0], 0.0))
 
     def project(self, metric, target, rows, b, active):
-        """A contact that holds is two opposite rows."""
-        G, c, p = rows[:, 0], b[:, 0], b.shape[0]
-        active = jnp.ones(p, bool) if active is None else active
-        held = active & (self.bilateral() | (self.gamma < 0.0))
-        found = project(
-            target,
-            jnp.concatenate([G, -G]),
-            jnp.concatenate([c, -c]),
-            mass=metric,
-            active=jnp.concatenate([active, held]),
-        )
-        push, pull = jnp.split(found.multipliers, 2)
-        return with_multipliers(found, (push - pull)[:, None])
+        gamma = self.gamma if active is None else jnp.where(active, self.gamma, 0.0)
+        pulled = target + metric.solve(product(rows[:, 0].T, gamma))
+        found = project_both(pulled, rows[:, 0], b[:, 0], metric, active, self.joints)
+        return with_multipliers(found, (found.multipliers + gamma)[:, None])
 
 
 class Coulomb(Law):

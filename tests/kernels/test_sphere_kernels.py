@@ -349,7 +349,8 @@ def problem(seed, n=150, density=0.5, masses=True):
 def solved(f, inverse, free, b, tolerance=1e-11, guess=None, iterations=100_000):
     lam = np.zeros(len(b)) if guess is None else guess.copy()
     u, residual, sweeps = projection.accelerated_gauss_seidel(
-        f["start"], f["i"], f["j"], f["normal"], b, inverse, free, lam, tolerance, 1e30, iterations
+        *(f["start"], f["i"], f["j"], f["normal"], b, inverse, free, free),
+        *(lam, tolerance, 1e30, iterations),
     )
     return u, lam, residual * tolerance, sweeps
 

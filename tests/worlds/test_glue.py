@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import carom
+from carom.law import Glue
+from carom.projection.metric import DenseMetric
 
 
 def ball(pull):
@@ -22,7 +24,7 @@ def test_it_leaves_after_the_impulse_over_the_force():
         left = sol.t[np.argmax(sol.q[:, 0] > 0.0)]
         assert abs(left - 0.75) <= 2 * dt
     assert errors[1] < 0.15 * errors[0]
-    assert np.sum(sol.impulse) == pytest.approx(0.0, abs=3e-3)  # as much pulled as pushed
+    assert np.sum(sol.impulse) == pytest.approx(0.0, abs=1e-13)  # as much pulled as pushed
 
 
 def test_an_impact_on_the_way():
@@ -36,6 +38,42 @@ def test_an_impact_on_the_way():
         exact = np.where(sol.t < 1.0, 1.0 - sol.t, 0.25 * np.maximum(sol.t - 3.0, 0.0) ** 2)
         errors.append(np.max(np.abs(sol.q[:, 0] - exact)))
     assert errors[1] < 0.15 * errors[0]
+
+
+@pytest.mark.parametrize("when", [0.5, 0.503, 0.5097])
+@pytest.mark.parametrize("dt", [1e-2, 1e-3, 1.0])
+def test_a_blow_takes_what_was_pushed_and_no_more(when, dt):
+    """Pushed by 1 and jerked by 3, wherever in a step that falls: it leaves with the speed 2."""
+
+    def mean(t, t1, q, v):
+        return jnp.where((t < when) & (when <= t1), 3.0 / (t1 - t), 0.0) + 0.0 * q
+
+    sol = carom.solve(ball(0.0), carom.Maury(mean=mean), [0.0], [-1.0], t1=1.0, dt=dt)
+    assert sol.v[-1, 0] == pytest.approx(2.0, rel=1e-13)
+    assert abs(sol.q[-1, 0] - 2.0 * (1.0 - when)) <= 2.1 * dt
+
+
+def test_the_law_of_a_step():
+    """lam >= gamma, and lam > gamma only where a gap is closed; rows that repeat each other too."""
+    rng = np.random.default_rng(4)
+    for case in range(60):
+        d, p, joints = 4, 5, case % 3
+        A, G = rng.normal(size=(d, d)), rng.normal(size=(p + joints, d))
+        if case % 2:
+            G[3] = G[1] - 0.5 * G[0]
+        b, gamma = rng.normal(size=p + joints), -rng.exponential(size=p) * (rng.random(p) < 0.6)
+        b[:p] += 1.0 - np.min(b[:p])  # open at v = 0, which joints allow
+        b[p:] = 0.0
+        law = Glue(e=jnp.zeros(p + joints), gamma=jnp.pad(gamma, (0, joints)), joints=joints)
+        M, target = A @ A.T + np.eye(d), 3.0 * rng.normal(size=d)
+        found = law.project(DenseMetric(jnp.asarray(M)), target, G[:, None], b[:, None], None)
+        lam, w = np.asarray(found.multipliers[:, 0]), G @ found.point + b
+        np.testing.assert_allclose(M @ (found.point - target), G.T @ lam, atol=1e-9)
+        np.testing.assert_allclose(w[p:], 0.0, atol=1e-10)
+        assert np.min(w) > -1e-10
+        assert np.min(lam[:p] - gamma) > -1e-10
+        np.testing.assert_allclose((lam[:p] - gamma) * w[:p], 0.0, atol=1e-9)
+        np.testing.assert_allclose(law.kept(found.multipliers)[:p], gamma - lam[:p], atol=1e-12)
 
 
 def test_a_chain_of_beads_pulled_apart():

@@ -78,10 +78,7 @@ def torn(push, force, mass, t1):
 
 @pytest.mark.slow
 def test_a_chain_of_beads_is_torn():
-    """Each contact when its own tension has taken back its own push, at order 1.
-
-    The last one has a seventh of the tension of the first: it is off by some steps.
-    """
+    """Each contact when its own tension has taken back its own push, at order 1."""
     push, mass = np.array([1.0, 0.4, 0.7]), np.array([1.0, 2.0, 0.5, 1.5])
     force = np.array([-2.0, -0.5, 0.4, 2.1])
     gone, exact = torn(push, force, mass, 2.0)
@@ -93,7 +90,7 @@ def test_a_chain_of_beads_is_torn():
         off.append(np.max(np.abs(sol.x[-1, :, 0] - 2.0 * R * np.arange(4) - exact)))
         for k, when in enumerate(gone):
             apart = sol.x[:, k + 1, 0] - sol.x[:, k, 0] - 2.0 * R
-            assert np.all(np.abs(apart[sol.t < when - 10.0 * dt]) < 1e-5)
+            assert np.all(np.abs(apart[sol.t < when]) < 1e-6)
             if np.isfinite(when):
                 assert apart[-1] > 1e-2
     assert off[2] < 4.0 * 5e-3
@@ -113,7 +110,7 @@ def wet_pile(glue=True, seed=0):
 def test_a_wet_pile_holds_together(seed):
     """A dry heap without friction flows apart; a wet one stays, also hung from its floor.
 
-    It still swings: of ten seeds none moved by more than 0.8, and the dry ones by 4.9 and more.
+    It still swings: of ten seeds none moved by more than 1.41, and the dry ones by 4.9 and more.
     What a run goes on from is known to the certificate: what is glued and has slid open too.
     """
     wide, fell = {}, {}
@@ -127,7 +124,24 @@ def test_a_wet_pile_holds_together(seed):
         assert carom.certify(on).ok
         fell[glue] = np.max(np.abs(on.x[-1] - on.x[0]))
     assert wide[True] < 11.0 < 15.0 < wide[False]
-    assert fell[True] < 2.0 * R < 4.0 < fell[False]
+    assert fell[True] < 3.0 * R < 4.0 < fell[False]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_wet_pile_converges(seed):
+    """Where each of its discs ends, after some hundred contacts were made and torn, at order 1.
+
+    With rows that hold at any pull while gamma < 0, as they were, it is 0.5 and more off at any dt.
+    """
+
+    def last(dt):
+        record = carom.Record(final=True)
+        return carom.solve(wet_pile(True, seed), carom.Maury(), t1=2.0, dt=dt, record=record).x[-1]
+
+    best = last(5e-4)
+    for dt in (8e-3, 4e-3, 2e-3):
+        assert np.max(np.abs(last(dt) - best)) < 1.5 * dt
 
 
 def test_gamma_survives_kill_and_resume(tmp_path, monkeypatch):

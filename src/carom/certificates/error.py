@@ -125,20 +125,18 @@ def _let_go(m):
 
     A gap is let go when it was pulled as much as it was pushed.  Where M Dv = h f + grad g lam for
     the records and for y, its pushes are wrong by the sum of M (DE_v - h (a - a_y)) over the
-    windows that push; this, and what the last pull was too much, is missing afterwards.
+    windows that push; this is missing afterwards.
     """
     found, w = m.estimate, m.estimate.windows
-    normal = np.sqrt(np.maximum(m.at.inverse_mass[w.first], 1e-300))
     pushed = np.diff(found.error[:, m.q.shape[1] :], axis=0, prepend=0.0)
     pushed -= (m.t[w.last] - m.t[w.first])[:, None] * _accelerated(m, found.error)
     gamma = remembered(m)
-    last = np.maximum(-m.lam[w.last] + gamma[w.first], 0.0) * normal  # pulled beyond gamma
     wrong, now = np.zeros((m.lam.shape[1], m.q.shape[1])), 0.0
     total = np.zeros(len(w.first))
     for k in range(len(total)):
         wrong = wrong + np.where(w.held[k][:, None], pushed[k], 0.0)
         freed = (gamma[w.first[k]] < 0.0) & (gamma[w.last[k]] == 0.0)
-        now += float(np.sum(np.where(freed, m.norm.velocity(wrong) + last[k], 0.0)))
+        now += float(np.sum(np.where(freed, m.norm.velocity(wrong), 0.0)))
         wrong = np.where(freed[:, None], 0.0, wrong)
         total[k] = now
     return total

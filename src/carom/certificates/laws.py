@@ -103,11 +103,10 @@ def remembered(m):
 
 
 def pull(m):
-    """No more than what is remembered, but for the last step of it."""
+    """No more than what is remembered."""
     gamma = remembered(m)[:-1]
-    step = MARGIN * m.dw / np.maximum(m.at.inverse_mass[1:], 1e-300)
-    allowed = np.where(gamma < 0.0, -gamma + step, 0.0)
-    return -m.lam[1:], allowed + m.tolerance * np.max(np.abs(m.lam), initial=0.0), m.t[1:]
+    small = m.tolerance * np.max(np.maximum(np.abs(m.lam[1:]), -gamma), initial=0.0)
+    return -m.lam[1:], small - gamma, m.t[1:]
 
 
 def _glued(m):

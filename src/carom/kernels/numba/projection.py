@@ -44,13 +44,14 @@ The residual is that of the natural map, a velocity,
 
 |R_k| <= tol_k says: the gap closes no faster than tol_k allows (no overlap), and a row that pushes
 by more than tol_k is closed to within tol_k (complementarity).  What is allowed is small against
-what contacts do in this step to the bodies i and j of the row, c_i = |u_i - free_i|, and by
+what contacts do in this step to the bodies i and j of the row, c_i = |u_i - still_i|, and by
 itself:
 
     tol_k = max(a_i, a_j) + eps |b_k|,
     a_i = min( most, relative max(c_i, 1e-6 c_max) ) + eps |u_i|_1                          (4)
 
-with some units eps of rounding.  A sphere at rest has c = g h, however small h is, and one that is
+with some units eps of rounding; still is free, but where free has pulls of earlier steps in it
+(worlds/spheres/glued.py).  A sphere at rest has c = g h, however small h is, and one that is
 hit has the jump of its velocity; what it slides at does not matter, nor, but for a millionth, what
 happens elsewhere.  tol_k follows u, and holds at the point that is returned.
 
@@ -265,7 +266,7 @@ def _row_residual(k, i_of, j_of, normal, b, step, u, lam):
 
 
 @kernel(parallel=True)
-def allow(i_of, j_of, b, free, u, most, relative, allowed):
+def allow(i_of, j_of, b, still, u, most, relative, allowed):
     """(4), into ``allowed``."""
     bodies, rows = u.shape[0], i_of.shape[0]
     square, a = np.empty(bodies), np.empty(bodies)
@@ -275,7 +276,7 @@ def allow(i_of, j_of, b, free, u, most, relative, allowed):
         most_here = 0.0
         for body in range(piece * _PIECE, min(bodies, (piece + 1) * _PIECE)):
             i = np.uint64(body)
-            x, y, z = u[i, 0] - free[i, 0], u[i, 1] - free[i, 1], u[i, 2] - free[i, 2]
+            x, y, z = u[i, 0] - still[i, 0], u[i, 1] - still[i, 1], u[i, 2] - still[i, 2]
             square[i] = x * x + y * y + z * z
             a[i] = _ROUNDING * (abs(u[i, 0]) + abs(u[i, 1]) + abs(u[i, 2]))
             most_here = max(most_here, square[i])
@@ -390,7 +391,7 @@ def finish(start, rows, i_of, j_of, normal, b, inverse_mass, step, u, lam, allow
 
 @kernel()
 def accelerated_gauss_seidel(
-    start, i_of, j_of, normal, b, inverse_mass, free, lam, most, relative, iterations
+    start, i_of, j_of, normal, b, inverse_mass, free, still, lam, most, relative, iterations
 ):
     """Solve (1) from the guess ``lam``, which is overwritten.
 
@@ -408,7 +409,7 @@ def accelerated_gauss_seidel(
     theta, beta, done = _START, 0.0, 0
     brake, last, cold, plain = _BRAKE, np.inf, False, False
     few, look, least = _LOCAL * rows, _PATIENCE, np.inf
-    allow(i_of, j_of, b, free, u, most, relative, allowed)
+    allow(i_of, j_of, b, still, u, most, relative, allowed)
     first, of_body = np.empty(0, np.int32), np.empty(0, np.int32)
     fresh = True  # whether u is made of lam anew, so that no rounding of the sweeps is left in (1)
     held = within(i_of, j_of, normal, b, step, u, lam, allowed)
@@ -417,7 +418,7 @@ def accelerated_gauss_seidel(
             if not fresh:
                 copy(free, u)
                 push(start, i_of, j_of, normal, inverse_mass, lam, u)
-                allow(i_of, j_of, b, free, u, most, relative, allowed)
+                allow(i_of, j_of, b, still, u, most, relative, allowed)
                 fresh = True
             worst = residual(i_of, j_of, normal, b, step, u, lam, allowed)
             if worst <= _SHARE:
@@ -466,13 +467,13 @@ def accelerated_gauss_seidel(
                     allowed,
                 )
                 done += (made + rows - 1) // rows
-                allow(i_of, j_of, b, free, u, most, relative, allowed)
+                allow(i_of, j_of, b, still, u, most, relative, allowed)
                 held = within(i_of, j_of, normal, b, step, u, lam, allowed)
                 if too_much or held:
                     break
         else:
             if done % _RENEW == 0 or done in (1, 2, 4):
-                allow(i_of, j_of, b, free, u, most, relative, allowed)
+                allow(i_of, j_of, b, still, u, most, relative, allowed)
             held = within(i_of, j_of, normal, b, step, u, lam, allowed)
         least = min(least, moved)
         if moved > _SWING * least:
@@ -502,5 +503,5 @@ def accelerated_gauss_seidel(
             held = within(i_of, j_of, normal, b, step, u, lam, allowed)
     copy(free, u)
     push(start, i_of, j_of, normal, inverse_mass, lam, u)
-    allow(i_of, j_of, b, free, u, most, relative, allowed)
+    allow(i_of, j_of, b, still, u, most, relative, allowed)
     return u, residual(i_of, j_of, normal, b, step, u, lam, allowed), done

@@ -9,9 +9,9 @@ _ENOUGH = 1000  # sweeps: who allows fewer wants an end, not an answer
 _SHARE = 0.98  # of what is allowed, as in kernels/numba/projection.py
 
 
-def projected(start, i, j, normal, b, inverse, free, lam, most, relative, iterations):
+def projected(start, i, j, normal, b, inverse, free, still, lam, most, relative, iterations):
     """As kernels.projection.accelerated_gauss_seidel: u, the residual, sweeps and other turns."""
-    given = start, i, j, normal, b, inverse, free, lam, most, relative
+    given = start, i, j, normal, b, inverse, free, still, lam, most, relative
     found = kernels.projection.accelerated_gauss_seidel(*given, iterations)
     stalled = 1.0 < found[1] < np.inf and iterations >= _ENOUGH
     if not stalled or len(i) > _MOST:
@@ -24,7 +24,7 @@ def projected(start, i, j, normal, b, inverse, free, lam, most, relative, iterat
     return u, residual, found[2] + turns
 
 
-def _by_multipliers(start, i, j, normal, b, inverse, free, lam, most, relative):
+def _by_multipliers(start, i, j, normal, b, inverse, free, still, lam, most, relative):
     """lam, and Newton steps."""
     from scipy import sparse
 
@@ -43,16 +43,16 @@ def _by_multipliers(start, i, j, normal, b, inverse, free, lam, most, relative):
     G = sparse.csr_matrix((np.concatenate(values), where), (len(i), 3 * len(moves)))
 
     def good(c):
-        measured = _measured(c, start, i, j, normal, b, inverse, free, lam, most, relative)
+        measured = _measured(c, start, i, j, normal, b, inverse, free, still, lam, most, relative)
         return measured[1] <= _SHARE
 
     mass = np.repeat(1.0 / inverse[moves], 3)
     return augmented.multipliers(mass, G, b, free[moves].ravel(), lam, good)
 
 
-def _measured(c, start, i, j, normal, b, inverse, free, lam, most, relative):
+def _measured(c, start, i, j, normal, b, inverse, free, still, lam, most, relative):
     """u of the multipliers c, and the residual, in terms of what is allowed."""
     u, allowed, step = free.copy(), np.empty(len(i)), 1.0 / (inverse[i] + inverse[j])
     kernels.projection.push(start, i, j, normal, inverse, c, u)
-    kernels.projection.allow(i, j, b, free, u, most, relative, allowed)
+    kernels.projection.allow(i, j, b, still, u, most, relative, allowed)
     return u, kernels.projection.residual(i, j, normal, b, step, u, c, allowed)

@@ -129,7 +129,8 @@ def _keep_apart(problem, limit):
         pushed, along, push = free.copy(), lam.copy(), lam[:, 0].copy()
         along[:, 0] = 0.0
         sliding.push(start, i, j, normal, arm, inverse, along, pushed)
-        rows = start, i, j, normal, first, mass, np.ascontiguousarray(pushed[:, :3])
+        along = np.ascontiguousarray(pushed[:, :3])
+        rows = start, i, j, normal, first, mass, along, along
         projection.accelerated_gauss_seidel(*rows, push, most, relative, limit)
         part = within(lam[:, 1:4], mu * push)
         lam[:, 0], lam[:, 1:4] = push, part[:, None] * lam[:, 1:4]

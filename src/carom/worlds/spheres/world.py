@@ -13,7 +13,7 @@ from carom.projection.quadrature import adaptive_mean, repeated
 from carom.status import Status
 from carom.worlds.spheres import sliding, stalled
 from carom.worlds.spheres.contacts import Contacts, beyond_noise, beyond_rounding
-from carom.worlds.spheres.glued import Doubled
+from carom.worlds.spheres.glued import pulled
 from carom.worlds.spheres.implicit import held_back, stiffness
 from carom.worlds.spheres.materials import Materials, most
 from carom.worlds.spheres.memory import Memory, glue_for, places, with_images
@@ -416,24 +416,20 @@ class World(Moved):
         return Projection(u, lam, left, iterations, Status.ok if good else _verdict(residual))
 
     def _project(self, target, contacts, b, active, most, relative=None, sweeps=None):
-        rows, glued = contacts if active is None else contacts.chosen(active), None
+        rows, gamma = contacts if active is None else contacts.chosen(active), 0.0
         lam = np.maximum(rows.guess if rows.sliding is None else rows.guess[:, 0], 0.0)
         b = np.ascontiguousarray(b if active is None else b[active])
-        given = rows.start, rows.i, rows.j, rows.normal, b
+        still, inverse = contacts.spread(target), self._inverse_mass_now()
+        free = still
         if rows.gamma is not None and np.any(rows.gamma < 0.0):
-            glued = Doubled(rows, b, rows.guess)
-            given = glued.start, glued.i, glued.j, glued.normal, glued.b
+            gamma, free = rows.gamma, pulled(rows, still, inverse)
+            lam = np.maximum(rows.guess - gamma, 0.0)
         u, residual, iterations = stalled.projected(
-            *given,
-            self._inverse_mass_now(),
-            contacts.spread(target),
-            lam if glued is None else glued.lam,
-            most,
+            *(rows.start, rows.i, rows.j, rows.normal, b, inverse, free, still, lam, most),
             self._relative() if relative is None else relative,
             self.pile.iterations if sweeps is None else min(sweeps, self.pile.iterations),
         )
-        status = _verdict(residual)
-        lam = lam if glued is None else glued.folded(len(lam))
+        status, lam = _verdict(residual), lam + gamma
         if active is not None:
             full = np.zeros(len(contacts.gap))
             full[active] = lam
