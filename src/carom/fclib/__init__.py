@@ -37,7 +37,7 @@ from carom.errors import (
 )
 from carom.fclib import files, given
 from carom.kernels import friction
-from carom.projection import augmented_friction, compliant, lemke, proximal, roots
+from carom.projection import augmented_friction, compliant, interior, lemke, proximal, roots
 from carom.projection.cones import onto_cone
 from carom.status import Status
 
@@ -51,6 +51,10 @@ _EARLY, _MANY = 3000, 100  # sweeps and contacts: beyond both, a sweep is dearer
 _FULL = 300  # rows of W, up to which its root is found from all of its entries
 _PIECES, _FAR = 1500, 40_000  # of straight paths in the plane, near and from afar
 _PIVOTS, _LONG = 3000, 300  # of the path of contacts that yield, of so many; fewer of more
+_SMOOTH, _RUBBED = (
+    1200,
+    3.0,
+)  # factorisations along smooth paths, and the mu up to which they are short
 _ASTRAY = 0.01  # of |q|: where so much is left after hundreds of sweeps of many contacts ...
 _DAMPED = 1.0  # ... they are damped by so much
 _HEAVY = 0.4  # damping of the sweeps that are tried last
@@ -200,6 +204,9 @@ class Problem:
         def multipliers(r, steps=_EACH * n):
             return self._multipliers(r, goal, convex, steps)
 
+        def inside(_):
+            return self._inside(goal)
+
         def path(r):
             return self._path(r, goal, convex)
 
@@ -216,6 +223,8 @@ class Problem:
             if cheap:  # what they found last may lead nowhere
                 stages = [newton, multipliers, lambda r: multipliers(swept), path]
             stages = [lambda r: multipliers(r, _CHEAP if cheap else _STEPS), again, *stages]
+        if coulomb and n <= 2 * _LARGE and np.max(self.mu) <= _RUBBED:
+            stages.insert(1, inside)
         if self.dim == 2 and coulomb:
             if n <= _LONG:
                 stages.insert(stages.index(newton) + 1, afar)
@@ -277,6 +286,24 @@ class Problem:
             steps = steps * _LARGE // max(_LARGE, len(self.mu))
         data = root, self.q, self.mu, self.dim, self._sizes, r
         made = augmented_friction.solve(*data, good, steps, not convex, self.W)[1]
+        return best, made, least
+
+    def _inside(self, goal):
+        """Along smooth paths through the inside of the cones, which Newton's method ends."""
+        best, least = np.zeros_like(self.q), np.inf
+
+        def good(r):
+            nonlocal best, least
+            found = self.residual(r) * self._size
+            if found < least:
+                best, least = r, found
+            return least <= goal
+
+        def ended(r):
+            return good(self._newton(r, goal, True)[0])
+
+        data = self.W, self.q, self.mu, self.dim, self._sizes
+        made = interior.solve(*data, good, ended, _SMOOTH)
         return best, made, least
 
     def _straight(self, r, goal, pieces):

@@ -2,10 +2,11 @@
 
 Contacts are in one block if a body that can move joins them.  Blocks that lack are solved one by
 one, while the others keep their impulses: by Newton's method on proximal problems
-(projection/proximal.py), which mostly does; in space by the method of multipliers
+(projection/proximal.py), which mostly does; along a smooth path (projection/interior.py), which is
+short however different the masses are, where mu is not large; in space by the method of multipliers
 (projection/augmented_friction.py), where impulses have to grow far; in the plane along paths of
-straight pieces (projection/lemke.py); or else along the path of projection/compliant.py.  Either
-kind of path must lead to an answer, if there is one, but for rounding and for how long it is: they
+straight pieces (projection/lemke.py); or else along the path of projection/compliant.py.  Any of
+these paths must lead to an answer, if there is one, but for rounding and for how long it is: they
 take turns.  They grow longer with the block: of a large one, those that push are solved alone where
 they are few, as are those that a fast sphere meets among all that it may meet; else the contacts
 around those that lack are solved by Newton's method, or those around the one that lacks most in
@@ -41,6 +42,10 @@ _PIVOTS, _PLANAR, _LONG = 1000, 2000, 10  # along the path; in the plane at leas
 _PIECES, _FAR, _FARTHEST = 1500, 8, 8000  # of straight paths in the plane: near, from afar to a
 # contact, and at last
 _SHORT = 200  # of it between multipliers
+_SMOOTH, _RUBBED = (
+    800,
+    3.0,
+)  # factorisations along smooth paths, and the mu up to which they are short
 _CREEP, _LEAST, _SLOW = 0.03, 1e-4, 100  # eps of contacts that yield, first and least; sweeps
 _WELL, _FALL, _RISE = 0.3, 0.3, 3.0  # they lack so much less than the law: eps falls, or it rises
 _ASTRAY = 1e3  # times what the best lacks: back to that
@@ -192,7 +197,7 @@ def _at_once(problem, planar, turns, limit, thorough=True):
     """
     block, rows = _block_of(problem, planar), len(problem[1])
     done = block.newton(min(turns, limit))
-    stages = _stages(rows, planar, block.answered())
+    stages = _stages(rows, planar, block.answered(), np.max(block.mu) <= _RUBBED)
     if thorough or not planar:
         stages = [("afresh", turns), *stages]
     else:
@@ -205,7 +210,7 @@ def _at_once(problem, planar, turns, limit, thorough=True):
     return done, block.least <= _SHARE
 
 
-def _stages(rows, planar, answered):
+def _stages(rows, planar, answered, smooth):
     """What comes after Newton's method, and how many steps, pieces or pivots of it.
 
     Either is slow where the other may be quick, and the path is shorter from where multipliers have
@@ -213,15 +218,17 @@ def _stages(rows, planar, answered):
     cheaper, and few of them near the guess.
     """
     steps = min(max(_STEPS, _EACH * rows), _LONGEST)
+    inside = [("inside", _SMOOTH)] if answered else []
+    inside, later = (inside, []) if smooth else ([], inside)
     if planar:
         path, far = ("path", max(_PLANAR, _LONG * rows)), ("far", _FAR * rows)
         few = [("path", 2 * _SHORT), ("far", _FARTHEST)] if rows <= _NEAR else []
         more = [("multipliers", _STEPS), ("path", _PLANAR)] if answered else []
-        return [("near", _PIECES), far, *few, path, *more]
+        return [("near", _PIECES), *inside, far, *few, *later, path, *more]
     if not answered:
         return [("multipliers", _DOUBTED), ("path", _PIVOTS)]
-    first = [("multipliers", _STEPS), ("narrowed", _STEPS), ("path", _SHORT)]
-    return [*first, ("multipliers", steps), ("narrowed", steps), ("path", _PIVOTS)]
+    first = [*inside, ("multipliers", _STEPS), ("narrowed", _STEPS), ("path", _SHORT)]
+    return [*first, *later, ("multipliers", steps), ("narrowed", steps), ("path", _PIVOTS)]
 
 
 def _by_parts(problem, planar, limit):
@@ -397,6 +404,16 @@ class _Block:
             return augmented_friction.solve(*given, self.good, steps)[1]
         given = unit, self.root, q, mu, m, best
         return augmented_friction.solve_in_units(*given, self.good, steps)[1]
+
+    def inside(self, turns):
+        """Along smooth paths through the inside of the cones; how many factorisations."""
+        from carom.projection import interior
+
+        def ended(r):
+            self._newton(r, _TURNS)
+            return self.least <= _SHARE
+
+        return interior.solve(*self.local, self.good, ended, turns)
 
     def near(self, pieces):
         """In the plane, along straight paths near the best r; how many factorisations."""
