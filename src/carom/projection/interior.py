@@ -1,7 +1,8 @@
 """Coulomb's law of many contacts along a smooth path through the inside of the cones.
 
-With r = S y and S u the velocities, S the units of proximal.py and normals divided by mu, the cones
-are all Lorentz's, L = { |x_t| <= x_n }, and with e their axis the law is
+With r = S y, and u = S w of the velocities w with De Saxcé's shift, S the units of proximal.py and
+of normals 1 / mu, the cones are all Lorentz's, L = { |x_t| <= x_n }, and with e their axis the law
+is
 
     L ∋ y   perp   u ∈ L,        u = A y + c + |u_t| e                                        (1)
 
@@ -53,11 +54,12 @@ def solve(W, q, mu, dim, size, good, ended, turns):
     ``size`` is that of proximal.sizes.
     """
     made = 0
-    for smooth in _SMOOTH:
+    for k, smooth in enumerate(_SMOOTH, start=1):
         path = _Path(W, q, mu, dim, size, smooth)
-        if path.followed(good, ended, turns - made):
-            return made + path.made
+        led = path.followed(good, ended, k * turns // len(_SMOOTH) - made)
         made += path.made
+        if led:
+            break
     return made
 
 
