@@ -7,6 +7,7 @@ import numpy as np
 
 from carom.errors import RecordError
 from carom.pictures.pushes import Pushes
+from carom.results.energy import energy_budget
 
 KINDS = ("time", "phase", "energy")
 _MOST_LABELS = 8  # of lines that are named one by one
@@ -230,8 +231,6 @@ def plot_energy(sol, axes=None, system=None):
     ``system`` is needed where the solution does not carry it.
     """
     import matplotlib.pyplot as plt
-
-    from carom.results.energy import energy_budget
 
     budget = energy_budget(sol, system)
     known = budget.work is not None
