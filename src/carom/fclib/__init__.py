@@ -272,39 +272,24 @@ class Problem:
 
     def _multipliers(self, r, goal, convex, steps):
         """Where impulses must grow far."""
-        best, least = r, np.inf
-
-        def good(r):
-            nonlocal best, least
-            found = self.residual(r, convex=convex) * self._size
-            if found < least:
-                best, least = r, found
-            return least <= goal
-
+        good = _Best(self, r, goal, convex)
         steps, root = min(max(_STEPS, steps), _LONGEST), self._root
         if root is None:  # then a step takes ten times as long
             steps = steps * _LARGE // max(_LARGE, len(self.mu))
         data = root, self.q, self.mu, self.dim, self._sizes, r
         made = augmented_friction.solve(*data, good, steps, not convex, self.W)[1]
-        return best, made, least
+        return good.r, made, good.found
 
     def _inside(self, goal):
         """Along smooth paths through the inside of the cones, which Newton's method ends."""
-        best, least = np.zeros_like(self.q), np.inf
-
-        def good(r):
-            nonlocal best, least
-            found = self.residual(r) * self._size
-            if found < least:
-                best, least = r, found
-            return least <= goal
+        good = _Best(self, np.zeros_like(self.q), goal)
 
         def ended(r):
             return good(self._newton(r, goal, True)[0])
 
         data = self.W, self.q, self.mu, self.dim, self._sizes
         made = interior.solve(*data, good, ended, _SMOOTH)
-        return best, made, least
+        return good.r, made, good.found
 
     def _straight(self, r, goal, pieces):
         """In the plane, along straight paths near r, mostly short or none; from afar without r."""
@@ -367,6 +352,20 @@ class Problem:
         if self.motion is not None:
             v = _inverse(self.motion["M"])(self.motion["H"] @ r + self.motion["f"])
         return Result(r, u, residual, iterations, status, v)
+
+
+class _Best:
+    """Of all r that a method shows, the best; true as soon as one has reached the goal."""
+
+    def __init__(self, problem, r, goal, convex=False):
+        self.problem, self.r, self.goal, self.convex = problem, r, goal, convex
+        self.found = np.inf
+
+    def __call__(self, r):
+        found = self.problem.residual(r, convex=self.convex) * self.problem._size
+        if found < self.found:
+            self.r, self.found = r, found
+        return self.found <= self.goal
 
 
 def _natural(problem, r, u, s):

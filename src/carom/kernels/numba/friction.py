@@ -193,10 +193,17 @@ def residual2(dim, mu, s, rho, r, u):
     return total
 
 
+@kernel()
+def _copy(count, source, i, target, j):
+    """target[j : j + count] = source[i : i + count]; see ``projection.copy``."""
+    for k in range(count):
+        target[j + k] = source[i + k]
+
+
 @kernel(fastmath=_FUSED)
 def velocity(dim, start, to, blocks, q, r, u):
     """u = W r + q."""
-    u[:] = q
+    _copy(q.shape[0], q, 0, u, 0)
     m = dim * dim
     for k in range(start.shape[0] - 1):
         i = dim * k
@@ -378,16 +385,16 @@ def _part(dim, problem, r, u, inside):
                 j = to[p] // dim
                 if inside[j]:
                     part[1][at] = dim * place[j]
-                    part[2][m * at : m * at + m] = blocks[m * p : m * p + m]
+                    _copy(m, blocks, m * p, part[2], m * at)
                     at += 1
             part[0][c + 1] = at
-            part[3][m * c : m * c + m] = diagonal[m * k : m * k + m]
-            part[4][m * c : m * c + m] = damped[m * k : m * k + m]
+            _copy(m, diagonal, m * k, part[3], m * c)
+            _copy(m, damped, m * k, part[4], m * c)
             part[5][c], part[6][c], part[7][c] = weight[k], rho[k], mu[k]
     own = np.zeros(dim * count)
     for k in range(n):
         if inside[k]:
-            own[dim * place[k] : dim * place[k] + dim] = r[dim * k : dim * k + dim]
+            _copy(dim, r, dim * k, own, dim * place[k])
     velocity(dim, part[0], part[1], part[2], part[8], own, part[8])  # W r of the part, then minus
     for k in range(n):
         if inside[k]:
@@ -500,14 +507,14 @@ def sweeps(dim, coulomb, index, data, goal, limit, astray, work):
                 inside[problem[1][p] // dim] = True
         part, own = _part(dim, problem, r, u, inside)
         room = np.zeros(4 * own.shape[0] + part[7].shape[0])
-        room[: own.shape[0]] = own
+        _copy(own.shape[0], own, 0, room, 0)
         turns, _, why = _run(dim, coulomb, part, 0.5 * goal, limit - done, math.inf, 0, room)
         done += 1 + turns * own.shape[0] // size
         local += 1
         at = 0
         for k in range(n):
             if inside[k]:
-                r[dim * k : dim * k + dim] = room[at : at + dim]
+                _copy(dim, room, at, r, dim * k)
                 at += dim
         if local > 20:
             few = 0

@@ -91,7 +91,8 @@ def sort_into_cells(x, level, low, period, counts, width, mask):
         place = first[bucket[i] + 1]
         first[bucket[i] + 1] += 1
         order[place] = i
-        sorted_cell[place] = cell[i]
+        for d in range(4):
+            sorted_cell[place, d] = cell[i, d]
     return first, order, sorted_cell
 
 

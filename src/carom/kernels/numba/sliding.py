@@ -61,6 +61,7 @@ from carom.kernels.numba.projection import (
     _STALL,
     _opens_at,
     _together,
+    copy,
     largest,
     rows_of,
 )
@@ -234,7 +235,7 @@ def sweep(
                     u[i, d] = now + beta * (now - u_before[i, d])
                     u_before[i, d] = now
     else:
-        u_before[:] = u
+        copy(u, u_before)
     for parity in range(3):
         for half in prange(_together(slabs, parity)):
             s = 2 * half + parity if parity < 2 else slabs - 1
@@ -544,8 +545,8 @@ def _swept(
             if now > _STALL * seen and not cold:  # lam = 0 is a better guess than this one
                 lam[:] = 0.0
                 before[:] = 0.0
-                u[:] = free
-                u_before[:] = free
+                copy(free, u)
+                copy(free, u_before)
                 theta, beta, cold = 1.0, 0.0, True
                 ceiling, least = _CEILING, np.inf
             seen = now
