@@ -31,7 +31,7 @@ from jax import Array
 from carom.derivatives import derivative_of
 from carom.errors import ShapeError
 from carom.projection.exact import Projection
-from carom.projection.metric import Metric, metric_of, product, solve_dense
+from carom.projection.metric import Metric, gram, metric_of, product, solve_dense
 from carom.status import Status, failing, first_failure
 
 _DAMPING = 0.1
@@ -167,7 +167,7 @@ def scaled_contacts(metric, target, H, b, mu, active, free, convex, power: Array
     scale = jnp.sqrt(_stiffness(N.reshape(p, m, d) / units[..., None]))[:, None] * units
     flat = jnp.max(jnp.abs(H), axis=(1, 2)) == 0.0
     N = N / scale.reshape(-1)[:, None]
-    A = (N @ N.T if N.size > 256 else jnp.sum(N[:, None] * N[None], -1)).reshape(p, m, p, m)
+    A = gram(N).reshape(p, m, p, m)
     w = (product(H.reshape(p * m, d), target).reshape(p, m) + b) / scale
     return Contacts(A, w, mu / unit, scale, flat, active, free & active, convex)
 

@@ -32,7 +32,7 @@ from carom.projection.cones import length_of, multipliers, scaled_contacts, solv
 from carom.projection.exact import Projection
 from carom.projection.grown import grown
 from carom.projection.joints import Free, free_of_joints
-from carom.projection.metric import Metric, metric_of, product, summed, times
+from carom.projection.metric import Metric, gram, metric_of, product, summed
 from carom.projection.modes import MOST, best_mode
 from carom.projection.newton_planar import newton_planar
 from carom.projection.planar import (
@@ -71,7 +71,7 @@ def coulomb(
     n = rows.shape[0] - joints
     free = free_of_joints(metric, target, rows, b, joints, active[n:])
     flat = free.rows.reshape(-1, free.rows.shape[2])
-    A = times(flat, flat.T).reshape(n, -1, n, free.rows.shape[1])
+    A = gram(flat).reshape(n, -1, n, free.rows.shape[1])
     contacts = _Contacts(metric, target, rows, b, mu[:n], active[:n], free, A)
     r, turns, residual = contacts.solved()
     y, x = contacts.moved(r)

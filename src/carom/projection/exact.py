@@ -33,7 +33,7 @@ from jax import Array
 
 from carom.derivatives import derivative_of
 from carom.errors import ShapeError
-from carom.projection.metric import Metric, metric_of, product, solve_dense, summed
+from carom.projection.metric import Metric, gram, metric_of, product, solve_dense, summed
 from carom.status import Status, failing, first_failure
 
 # A row is violated when its slack is below minus this times its own scale |G||x| + |b|; some
@@ -152,7 +152,7 @@ def _equality(metric, target, G, b, tight):
     """Point and multipliers with G x + b = 0 on the rows ``tight``: (1) while these stay tight."""
     N = metric.whiten(G)
     both = tight[:, None] & tight[None, :]
-    A = jnp.where(both, jnp.sum(N[:, None, :] * N[None, :, :], axis=-1), jnp.eye(len(tight)))
+    A = jnp.where(both, gram(N), jnp.eye(len(tight)))
     lam = solve_dense(A, jnp.where(tight, -(product(G, target) + b), 0.0))
     return target + metric.lift(product(N.T, lam)), lam
 

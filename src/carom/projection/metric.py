@@ -44,6 +44,11 @@ def product(A: Array, x: Array) -> Array:
     return summed(A * x) if A.size <= _FUSED else A @ x
 
 
+def gram(N: Array) -> Array:
+    """N @ N.T for N (m, n)."""
+    return summed(N[:, None] * N) if N.size <= _FUSED else N @ N.T
+
+
 def times(A: Any, X: Array) -> Any:
     """A @ X for A (..., k), X (k, n), k small.
 
