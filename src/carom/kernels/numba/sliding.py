@@ -72,6 +72,7 @@ _SWING = 100.0  # times the least (7) since the last start: too much momentum
 _WINDOW, _DAMPED = 30, 15  # sweeps, after which the momentum starts again, and of damped ones
 _DAMPING, _PHASE = 0.2, 300  # of these; sweeps without, and then as many with it, in turn
 _MANY = 1000  # contacts: of fewer, Newton's method takes less time
+_FIRST = 2  # sweeps, which may be all, however much they changed
 _LOCALLY = 120  # sweeps, after which a local end is worth a trial again
 
 
@@ -420,22 +421,21 @@ def _alone(k, i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
 def finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
     """Solve the contacts over the tolerance, and those which that brings over it, one by one.
 
+    Those beside a change are looked at in the next turn, once for all changes of this one.
     Returns how many changes were made; it gives up as that of kernels/numba/projection.py does.
     """
-    count, looks = i_of.shape[0], 0
+    count, looks, made = i_of.shape[0], 0, 0
     start, rows = rows_of(i_of, j_of, inverse[:, 0])
-    listed, now, following = np.zeros(count, np.bool_), np.empty(count, np.int32), 0
+    listed, now, waiting = np.zeros(count, np.bool_), np.empty(count, np.int32), 0
     for k in range(count):
         R = _row_residual(k, i_of, j_of, normal, arm, b, law, step, u, lam)
         if not (_SHARE * allowed[k] >= R):
-            now[following], listed[k] = k, True
-            following += 1
-    after, made = np.empty(count, np.int32), 0
-    while following > 0 and made < count and looks < _LOOKS * count:
-        waiting, following = following, 0
+            now[waiting], listed[k] = k, True
+            waiting += 1
+    after = np.empty(count, np.int32)
+    while waiting > 0 and made < count and looks < _LOOKS * count:
+        following = 0
         for place in range(waiting):
-            if looks >= _LOOKS * count:
-                break
             k = now[place]
             listed[k] = False
             if not _alone(k, i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
@@ -444,13 +444,10 @@ def finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
             for body in (i_of[k], j_of[k]):
                 looks += start[body + 1] - start[body]
                 for m in rows[start[body] : start[body + 1]]:
-                    if listed[m]:
-                        continue
-                    R = _row_residual(m, i_of, j_of, normal, arm, b, law, step, u, lam)
-                    if not (_SHARE * allowed[m] >= R):
+                    if not listed[m] and m != k:
                         after[following], listed[m] = m, True
                         following += 1
-        now, after = after, now
+        now, after, waiting = after, now, following
     return made
 
 
@@ -494,8 +491,10 @@ def _swept(
     ceiling, least = _CEILING, np.inf
     look, later, seen, cold = _WINDOW, _PATIENCE, np.inf, False
     allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
+    over = 0
     while done < limit:
-        if within(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
+        near = done <= _FIRST or over <= _LOCAL * rows  # else a look would be in vain
+        if near and within(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
             allow(i_of, j_of, arm, b, free, u, most, relative, allowed)
             if within(i_of, j_of, normal, arm, b, law, step, u, lam, allowed):
                 break
