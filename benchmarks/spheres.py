@@ -156,7 +156,7 @@ def friction(quick):
         told = np.zeros((2, 2))
         for _ in range(5):
             for place, one in enumerate(both):
-                cpu, _, sweeps, _ = one.run(4)
+                cpu, _, sweeps, _ = one.run(20)  # what slides on top comes and goes
                 told[place] += cpu / 5, sweeps / 5
         (cpu, sweeps), (cpu_none, sweeps_none) = told
         rows, rows_none = (one.rows() for one in both)

@@ -436,6 +436,8 @@ def finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
     while waiting > 0 and made < count and looks < _LOOKS * count:
         following = 0
         for place in range(waiting):
+            if looks >= _LOOKS * count:
+                break
             k = now[place]
             listed[k] = False
             if not _alone(k, i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
@@ -444,7 +446,7 @@ def finish(i_of, j_of, normal, arm, b, law, inverse, step, u, lam, allowed):
             for body in (i_of[k], j_of[k]):
                 looks += start[body + 1] - start[body]
                 for m in rows[start[body] : start[body + 1]]:
-                    if not listed[m] and m != k:
+                    if not listed[m]:
                         after[following], listed[m] = m, True
                         following += 1
         now, after, waiting = after, now, following
