@@ -8,17 +8,14 @@ carom is the faster.
 """
 
 import argparse
-import ctypes
 import functools
 import itertools
 import json
 import math
 import os
 import platform
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,12 +26,11 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import carom
+from c_loops import Run, W, c_batch, c_every, c_final, c_library
 from carom.bench.outside import siconos_ball, siconos_python
 
-HERE = Path(__file__).parent
-
 # The forced impact oscillator x'' + x = cos(w t), x <= STOP (Shaw and Holmes); stable at W.
-STOP, R, W = 0.0, 0.8, 2.5
+STOP, R = 0.0, 0.8
 SCHEMES = {"Moreau": carom.Moreau, "PaoliSchatzman": carom.PaoliSchatzman, "Maury": carom.Maury}
 
 
@@ -127,50 +123,6 @@ def table(title, header, rows):
 def against(value, target):
     """'value (target) ok' for figures that should stay below a target."""
     return f"{value:.3g} (target < {target:g}) {'ok' if value < target else 'MISSED'}"
-
-
-# --- the C loops ---------------------------------------------------------------------------------
-
-
-class Run(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_double) for name in ("t0", "h", "s", "e")] + [("n", ctypes.c_long)]
-
-
-@functools.cache
-def c_library(*flags):
-    """moreau.c compiled with these flags, as a ctypes library."""
-    if shutil.which("cc") is None:
-        raise SystemExit("no C compiler: install one as `cc`, or choose sections with --only")
-    out = Path(tempfile.mkdtemp()) / "moreau.so"
-    command = ["cc", *flags, "-fopenmp", "-shared", "-fPIC", HERE / "moreau.c", "-o", out, "-lm"]
-    subprocess.run(command, check=True)
-    library = ctypes.CDLL(out)
-    shutil.rmtree(out.parent)
-    return library
-
-
-def pointer(array):
-    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
-
-
-def c_final(library, run, q, v, w=W):
-    q, v = np.array([q]), np.array([v])
-    library.final_state(ctypes.byref(run), ctypes.c_double(w), pointer(q), pointer(v))
-    return q[0], v[0]
-
-
-def c_every(library, run, q, v, w=W):
-    arrays = [np.empty(run.n + 1) for _ in range(5)]
-    scalars = (ctypes.c_double(x) for x in (w, q, v))
-    library.every_step(ctypes.byref(run), *scalars, *map(pointer, arrays))
-    return arrays
-
-
-def c_batch(library, run, ws, q, v, lanes=False):
-    q, v = np.full(ws.size, q), np.full(ws.size, v)
-    loop = library.batch_lanes if lanes else library.batch
-    loop(ctypes.byref(run), ctypes.c_long(ws.size), pointer(ws), pointer(q), pointer(v))
-    return q, v
 
 
 # --- 1. one trajectory ---------------------------------------------------------------------------
