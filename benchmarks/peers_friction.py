@@ -15,6 +15,7 @@ import argparse
 import ctypes
 import json
 import math
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ from spheres import DT, G, R, Stepper, pile, side
 
 MU, REST, CLOCKED = 0.5, 0.5, 0.04
 FINE = 1e-6  # tolerance of the pile whose step is a problem for others
+LIMIT = 60  # seconds for one solver of Siconos
 SKID, FLOOR = 0.2, [carom.spheres.Plane((0, 0, 0), (0, 0, 1))]
 
 
@@ -190,25 +192,26 @@ def mujoco(N, x, v):
 
 
 SICONOS = """
-import json, sys, time
+import json, signal, sys, time
 import numpy as np
 import siconos.numerics as sn
 from scipy.sparse import csc_matrix
-z = np.load(sys.argv[1])
+z, code = np.load(sys.argv[1]), sys.argv[3]
 W = csc_matrix((z["data"], z["indices"], z["indptr"]))
-for code, call in (("NSGS", sn.fc3d_nsgs), ("NSN_AC", sn.fc3d_nonsmooth_Newton_AlartCurnier)):
-    for own in (1e-4, 1e-5, 1e-6):
-        problem = sn.FrictionContactProblem(3, W, z["q"], z["mu"])
-        options = sn.SolverOptions(getattr(sn, "SICONOS_FRICTION_3D_" + code))
-        options.dparam[sn.SICONOS_DPARAM_TOL] = own
-        options.iparam[sn.SICONOS_IPARAM_MAX_ITER] = 2000
-        r, u = np.zeros(len(z["q"])), np.zeros(len(z["q"]))
-        begin = time.process_time()
-        call(problem, r, u, options)
-        spent = time.process_time() - begin
-        np.save(sys.argv[2], r)
-        print(json.dumps([code, spent]), flush=True)
-        if sys.stdin.readline().strip() == "enough": break
+call = {"NSGS": sn.fc3d_nsgs, "NSN_AC": sn.fc3d_nonsmooth_Newton_AlartCurnier}[code]
+signal.alarm(int(sys.argv[4]))  # ends this process, in the solver too
+for own in (1e-4, 1e-5, 1e-6):
+    problem = sn.FrictionContactProblem(3, W, z["q"], z["mu"])
+    options = sn.SolverOptions(getattr(sn, "SICONOS_FRICTION_3D_" + code))
+    options.dparam[sn.SICONOS_DPARAM_TOL] = own
+    options.iparam[sn.SICONOS_IPARAM_MAX_ITER] = 2000
+    r, u = np.zeros(len(z["q"])), np.zeros(len(z["q"]))
+    begin = time.process_time()
+    call(problem, r, u, options)
+    spent = time.process_time() - begin
+    np.save(sys.argv[2], r)
+    print(json.dumps([code, spent]), flush=True)
+    if sys.stdin.readline().strip() == "enough": break
 """
 
 
@@ -237,25 +240,32 @@ def siconos(python, N, x, v):
         W = sparse.csc_matrix(problem.W)
         parts = {"data": W.data, "indices": W.indices, "indptr": W.indptr}
         np.savez(path, q=problem.q, mu=problem.mu, **parts)
-        process = subprocess.Popen(
-            [python, "-c", SICONOS, str(path), str(answer)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert process.stdout is not None
-        assert process.stdin is not None
-        for line in process.stdout:
-            if not line.startswith("["):
-                continue
-            code, spent = json.loads(line)
-            residual = problem.residual(np.load(answer))
-            print(f"    Siconos {code:7} {1e3 * spent:9.1f}  ({residual:.1e})", flush=True)
-            process.stdin.write("enough\n" if residual <= 1e-4 else "more\n")
-            process.stdin.flush()
-        if process.wait():
-            print(f"    Siconos: {python} cannot import it, or it failed")
+        for code in ("NSGS", "NSN_AC"):
+            one_of_siconos(python, code, problem, path, answer)
+
+
+def one_of_siconos(python, code, problem, path, answer):
+    process = subprocess.Popen(
+        [python, "-c", SICONOS, str(path), str(answer), code, str(LIMIT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    for line in process.stdout:
+        if not line.startswith("["):
+            continue
+        _, spent = json.loads(line)
+        residual = problem.residual(np.load(answer))
+        print(f"    Siconos {code:7} {1e3 * spent:9.1f}  ({residual:.1e})", flush=True)
+        process.stdin.write("enough\n" if residual <= 1e-4 else "more\n")
+        process.stdin.flush()
+    if process.wait() == -signal.SIGALRM:
+        print(f"    Siconos {code:7}: nothing in {LIMIT} s")
+    elif process.returncode:
+        print(f"    Siconos {code:7}: {python} cannot import it, or it failed")
 
 
 def piles(numbers, python):

@@ -527,6 +527,23 @@ def test_a_step_of_spheres(d, scheme):
         assert np.max(np.abs(off)) < 3e-5  # the tolerance of the run: 1e-6 r / dt
 
 
+def test_a_pyramid_of_discs_may_stand_or_fall():
+    """Both obey Coulomb's law; the convex one, which has one velocity, lets stand what can."""
+    r, mu = 0.5, 0.5
+    x = [(r * (k + 2 * i), r * (1 + np.sqrt(3) * k)) for k in range(3) for i in range(3 - k)]
+    floor = carom.Plane((0, 0), (0, 1))
+    discs = carom.Spheres(x, r, friction=mu, walls=[floor], gravity=(0, -9.81))
+    problem = fclib.of_step(carom.solve(discs, carom.Maury(), t1=5e-3, dt=5e-3), 0)
+    convex, falls = problem.solve(1e-12, convex=True), problem.solve(1e-12)
+    stands = problem.solve(1e-12, start=convex.r)
+    moved = [np.max(np.abs(one.u)) / np.max(np.abs(problem.q)) for one in (convex, falls, stands)]
+    assert problem.residual(stands.r) < 1e-12
+    assert problem.residual(falls.r) < 1e-12
+    assert moved[0] < 1e-11
+    assert moved[2] < 1e-11
+    assert moved[1] > 0.1
+
+
 def test_steps_without_a_problem():
     ball = carom.System(force=lambda t, q, v: -9.81, gap=lambda t, q: q)
     sol = carom.solve(ball, carom.Moreau(), [1.0], [0.0], t1=0.1, dt=1e-2)
