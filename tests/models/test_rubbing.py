@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import carom
+from by_trait import WITH_FRICTION
 from carom import models
 from carom.models.problem import ModelError
 
@@ -109,7 +110,7 @@ def test_event_detection_finds_it(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury()], ids=str)
+@pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 @pytest.mark.parametrize("case", ["slides back", "oscillator", "belt", "ball", "rod"])
 def test_time_stepping_tends_to_it(case, scheme):
     problem = made(case)
@@ -119,6 +120,35 @@ def test_time_stepping_tends_to_it(case, scheme):
         sol = carom.solve(problem.system, scheme, problem.q0, problem.v0, t1=problem.t1, dt=dt)
         errors.append(np.max(np.abs(sol.q - problem.exact(np.minimum(sol.t, problem.t1))[0])))
     assert errors[1] < 0.3 * errors[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [1009, 3001, 8009, 24007])
+def test_the_theta_method_bounces_until_it_rolls(steps):
+    """Its error is a draw, the part of a step at which a bounce falls, within a bound of order 1
+    (13 dt in q, whose last entry is the angle; Moreau is off by up to 17.5 dt)."""
+    problem = made("ball")
+    dt, start = problem.t1 / steps, (problem.q0, problem.v0)
+    for theta in (0.5, 0.75, 1.0):
+        sol = carom.solve(
+            problem.system, carom.MoreauJean(theta=theta), *start, t1=problem.t1, dt=dt
+        )
+        exact = problem.exact(np.minimum(sol.t, problem.t1))[0]
+        assert np.max(np.abs(sol.q - exact)) < 13.0 * dt
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [models.stick_slip, models.painleve_rod, models.brake_squeal])
+def test_the_theta_method_is_of_order_two(model):
+    """While nothing strikes and no slip turns round from one step to the next."""
+    problem = model()
+    errors = []
+    for steps in (1009, 4001):
+        dt = (problem.t1 - problem.t0) / steps
+        start = problem.q0, problem.v0
+        sol = carom.solve(problem.system, carom.MoreauJean(), *start, t1=problem.t1, dt=dt)
+        errors.append(np.max(np.abs(sol.q - problem.exact(np.minimum(sol.t, problem.t1))[0])))
+    assert errors[1] < 1.2 * errors[0] * (1009 / 4001) ** 2
 
 
 # carom.study.

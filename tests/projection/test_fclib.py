@@ -12,6 +12,7 @@ from scipy.sparse import csgraph
 
 import carom
 import piles
+from by_trait import STEPPING_WITH_FRICTION
 from carom import fclib
 from carom.fclib import Problem, load
 
@@ -481,12 +482,12 @@ def test_twice_the_friction_wedges():
 # Steps of a run.
 
 
-@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury()], ids=str)
+@pytest.mark.parametrize("scheme", [*STEPPING_WITH_FRICTION, carom.Moreau(implicit=True)], ids=str)
 def test_a_step_of_a_system(scheme, tmp_path):
     """Another solver finds the velocity that the step moved with (Maury) or ended at (Moreau)."""
     blocks = carom.System(
         mass=[1.0, 1.0, 2.0, 2.0],
-        force=lambda t, q, v: jnp.array([-3.0 * q[0], -9.81, 0.0, -19.62]),
+        force=lambda t, q, v: jnp.array([-3.0 * q[0] - 0.5 * v[0], -9.81, 0.0, -19.62]),
         gap=lambda t, q: jnp.array([q[1], q[3]]),
         slip=lambda t, q, v: jnp.array([v[0] - 0.5, v[2]]),
         friction=[0.3, 0.2],

@@ -9,6 +9,7 @@ from scipy import sparse
 
 import carom
 from blocks import G, Push, along, block, floor
+from by_trait import STEPPING_WITH_FRICTION
 from carom.projection.cones import project_cones
 from carom.projection.coulomb import coulomb
 from carom.projection.metric import metric_of
@@ -17,6 +18,7 @@ SCHEMES = {
     "Moreau": carom.Moreau(),
     "implicit": carom.Moreau(implicit=True),
     "Maury": carom.Maury(),
+    "MoreauJean": carom.MoreauJean(),
 }
 each_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
 
@@ -83,7 +85,7 @@ def ball(mu, e, inertia):
 @pytest.mark.slow
 def test_it_rolls_in_the_end(inertia, height, e):
     """(v0 - I w0) / (1 + I), bouncing or not; angular momentum about the contact is kept."""
-    for scheme in (carom.Moreau(), carom.Maury()):
+    for scheme in STEPPING_WITH_FRICTION:
         sol = carom.solve(
             ball(0.3, e, inertia), scheme, [0.0, height, 0.0], [3.0, 0.0, 1.0], t1=6.0, dt=2e-3
         )
@@ -95,7 +97,7 @@ def test_it_rolls_in_the_end(inertia, height, e):
 def test_an_oblique_impact(mu):
     """J_n = (1 + e) |v_n|, J_t = min(mu J_n, 2/7 |s|)."""
     e, v = 0.7, np.array([2.0, -3.0, 0.5])
-    for scheme in (carom.Moreau(), carom.Maury()):
+    for scheme in STEPPING_WITH_FRICTION:
         sol = carom.solve(ball(mu, e, 0.4), scheme, [0.0, 1.0, 0.0], v, t1=1e-6, dt=1e-6)
         normal = (1 + e) * 3.0
         tangent = min(mu * normal, 2.0 / 7.0 * 2.5)
@@ -133,7 +135,7 @@ def test_in_space_it_slides_straight_whatever_the_frame():
 
 def test_no_friction_and_endless_friction():
     start = [0.0, 0.0, 0.5], [1.0, 2.0, 0.0]
-    for scheme in (carom.Moreau(), carom.Maury()):
+    for scheme in STEPPING_WITH_FRICTION:
         plain = carom.System(
             force=Push(jnp.array([0.0, 0.0, -G])), gap=lambda t, q: q[2], restitution=0.5
         )
@@ -294,7 +296,7 @@ def pendulum():
 
 @pytest.mark.parametrize(
     "scheme",
-    [carom.Moreau(), carom.Maury(), carom.PaoliSchatzman()],
+    [carom.Moreau(), carom.Maury(), carom.MoreauJean(theta=0.75), carom.PaoliSchatzman()],
     ids=lambda s: type(s).__name__,
 )
 def test_a_pendulum_by_a_joint(scheme):
@@ -332,7 +334,7 @@ def test_redundant_joints_and_an_impact():
     once = swing(lambda t, q: jnp.sqrt(q @ q) - 1.0)
     thrice = swing(lambda t, q: jnp.stack([jnp.sqrt(q @ q) - 1.0, q @ q - 1.0, 1.0 - q @ q]))
     start = [np.sin(1.0), -np.cos(1.0)], [0.0, 0.0]
-    for scheme in (carom.Moreau(), carom.Maury()):
+    for scheme in STEPPING_WITH_FRICTION:
         a = carom.solve(once, scheme, *start, t1=2.0, dt=1e-3)
         b = carom.solve(thrice, scheme, *start, t1=2.0, dt=1e-3)
         assert len(a.impacts) == len(b.impacts) >= 2
@@ -344,7 +346,7 @@ def test_redundant_joints_and_an_impact():
 
 @pytest.mark.parametrize("scheme", [carom.PaoliSchatzman(), carom.Penalty(lam=1e-4)])
 def test_schemes_without_a_law_of_friction(scheme):
-    with pytest.raises(carom.errors.FrictionError, match="Moreau or Maury"):
+    with pytest.raises(carom.errors.FrictionError, match="Moreau, MoreauJean or Maury"):
         carom.solve(block(0.1, 0.3), scheme, [0.0, 0.0], [0.0, 0.0], t1=1.0, dt=0.1)
 
 
@@ -380,7 +382,7 @@ def test_slip_of_the_wrong_shape():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury()], ids=str)
+@pytest.mark.parametrize("scheme", STEPPING_WITH_FRICTION, ids=str)
 def test_a_batch_with_one_contact_is_the_closed_form(scheme):
     """No matrix product and no write into an array in its loop, which cost it a factor of two;
     each member moves as it does alone.  (benchmarks/speed.py, friction: at most 3 times none)"""

@@ -412,13 +412,14 @@ def of_step(sol, record: int = -1) -> Problem:
 
         M v1 = H r + f,   u = H^T v1 + w,      f = M v + dt force,  w of the impact law or gap/dt
 
-    as the scheme of the run (Moreau, Maury) poses it; of several it poses in a step, the first.
+    as the scheme of the run (Moreau, MoreauJean, Maury) poses it; of several it poses in a step,
+    the first.  A force at the end of the step is that of the solution.
     ``problem.save(path)`` writes it.
 
     Parameters
     ----------
     sol
-        A solution with friction, of Moreau or Maury.
+        A solution with friction, of Moreau, MoreauJean or Maury.
     record
         The index of the record, -1 for the last.
     """
@@ -458,6 +459,12 @@ class _Listener:
         contacts, moved = self._world.keep_open(metric, t, q, free, dt, memory)
         self.posed = self.posed or (metric, free, contacts, contacts.ahead(dt), None)
         return contacts, moved
+
+    def fixed_point(self, phi, guess, **how):
+        solved = self._world.fixed_point(phi, guess, **how)  # poses many on the way, or traced ones
+        self.posed = None
+        phi(solved.value.point)
+        return solved
 
     def project(self, metric, target, contacts, b, active=None):
         self.posed = self.posed or (metric, target, contacts, b, active)

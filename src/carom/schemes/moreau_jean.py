@@ -35,6 +35,12 @@ class MoreauJean(Scheme):
     until it repeats, which for a linear force it does at once.  A spring does not limit h; W must
     be positive definite, which asks for a small h where a force drives the motion apart.
 
+    Of one step and the next, forecasts differ by h ( (theta + 1/2) v1 - (theta - 1/2) v ); so
+
+        grad g_i . v1 + d_t g_i = - g_i / ( h (theta + 1/2) )                                 (5)
+
+    closes a joint that is apart by g_i at the forecast, for any theta.
+
     Of order 2 in free motion for theta = 1/2, where the energy of linear springs is kept, else of
     order 1; through impacts of order 1.  theta in [1/2, 1]; theta = 1 damps what h does not
     resolve.
@@ -44,6 +50,8 @@ class MoreauJean(Scheme):
     needs: ClassVar[type] = Equations
     one_restitution: ClassVar[bool] = False
     rigid: ClassVar[bool] = True
+    frictional: ClassVar[bool] = True
+    jointed: ClassVar[bool] = True
 
     def __check_init__(self):
         if not isinstance(self.theta, Tracer) and not (
@@ -63,7 +71,8 @@ class MoreauJean(Scheme):
         metric, contacts = world.metric(ahead), world.contacts(t + 0.5 * dt, ahead)  # (3)
         f, before = world.forces(t, q, v), contacts.velocity(v)
         freely = v + dt * metric.solve(f)
-        closed, b = contacts.closed(metric, dt * freely), contacts.bounced(before, dt)
+        closed = contacts.closed(metric, dt * freely)
+        b = contacts.bounced(before, dt * (theta + 0.5))  # (5)
 
         def reached(v1):  # (2)
             return q + dt * (theta * v1 + (1.0 - theta) * v)

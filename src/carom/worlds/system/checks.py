@@ -94,14 +94,14 @@ def check_laws(system, scheme) -> None:
     name = type(scheme).__name__
     if system.friction is not None and not scheme.frictional:
         raise errors.FrictionError(
-            f"{name} has no law of friction: use Moreau or Maury, or leave friction out"
+            f"{name} has no law of friction: use Moreau, MoreauJean or Maury, or leave it out"
         )
     if system.glue and not scheme.gluey:
         raise errors.KindError(f"{name} does not carry what glue remembers: use Maury")
     if system.joint is not None and not scheme.jointed:
         raise errors.KindError(
-            f"{name} does not hold joints: use Moreau, Maury, PaoliSchatzman or EventDriven, or "
-            "coordinates in which the joint needs no equation"
+            f"{name} does not hold joints: use Moreau, MoreauJean, Maury, PaoliSchatzman or "
+            "EventDriven, or coordinates in which the joint needs no equation"
         )
 
 
