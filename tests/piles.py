@@ -6,6 +6,7 @@ the ground, or from the middle), which is what existence needs whatever mu.
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import linalg
 
 
 def frame(normal):
@@ -50,6 +51,24 @@ def free_motion(rng, bodies, dim, noise):
     v = noise * rng.normal(size=(bodies, 3 if dim == 2 else 6))
     v[:, dim - 1] -= 1.0
     return v
+
+
+def measured(W, q, mu, dim, r, s=1.0):
+    """The measure from its definition, contact by contact and apart from the package."""
+    W, total = sparse.csr_matrix(W), 0.0
+    u = W @ r + q
+    for k in range(len(mu)):
+        at = slice(dim * k, dim * k + dim)
+        size = np.linalg.norm(W[at, at].toarray(), 2)
+        push = u[at].copy()
+        push[0] += s * mu[k] * np.linalg.norm(push[1:])
+        z = r[at] - push / size
+        length = np.linalg.norm(z[1:])
+        if z[0] < 0.0 or length > mu[k] * z[0]:
+            normal = max(0.0, (z[0] + mu[k] * length) / (1 + mu[k] ** 2))
+            z = np.concatenate([[normal], z[1:] * (mu[k] * normal / max(length, 1e-300))])
+        total += np.sum((r[at] - z) ** 2) * size**2
+    return np.sqrt(total) / np.linalg.norm(q)
 
 
 def stack(rng, boxes, mu=0.5, ratio=1.0, noise=0.3, tilt=0.0, corners=4):
@@ -162,6 +181,31 @@ def capsules(rng, bodies, mu=0.7, noise=0.3):
         contacts, np.ones(bodies), 0.5 * np.ones(bodies), free_motion(rng, bodies, 3, noise), 3
     )
     return W, q, np.full(len(contacts), mu), 3
+
+
+def elastic(rng, blocks, wide, mu=0.5, stiff=1e3, noise=0.3):
+    """Blocks of masses on springs, node on node: W is regular, and sweeps crawl."""
+    one, nodes = sparse.eye(wide), wide**3
+    ends = sparse.diags([1.0, -1.0], [0, 1], shape=(wide - 1, wide))
+    axes = [[ends.T @ ends if a == b else one for b in range(3)] for a in range(3)]
+    springs = sum(sparse.kron(sparse.kron(x, y), z) for x, y, z in axes)
+    masses = 10.0 ** rng.uniform(-1, 1, blocks)
+    M = sparse.block_diag([m * (sparse.eye(nodes) + stiff * springs) for m in masses])
+    M = sparse.kron(M, sparse.eye(3)).tocsc()
+    v = noise * (rng.normal(size=(blocks, 1, 3)) + 0.1 * rng.normal(size=(blocks, nodes, 3)))
+    v[..., 2] -= 1.0
+    contacts = blocks * wide**2
+    H = np.zeros((3 * blocks * nodes, 3 * contacts))
+    for c in range(contacts):
+        block, k = divmod(c, wide**2)
+        near, here = frame([*(0.2 * rng.normal(size=2)), 1.0]).T, slice(3 * c, 3 * c + 3)
+        above = 3 * (block * nodes + k)
+        H[above : above + 3, here] += near
+        if block:
+            below = above - 3 * wide**2  # the upper layer of the block below
+            H[below : below + 3, here] -= near
+    W = H.T @ linalg.splu(M).solve(H)
+    return sparse.csc_matrix(W), H.T @ v.ravel(), np.full(contacts, mu), 3
 
 
 def coupled(rng, contacts, mu=0.5, rank=None, scale=1.0):

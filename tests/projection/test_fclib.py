@@ -15,6 +15,7 @@ import piles
 from by_trait import STEPPING_WITH_FRICTION
 from carom import fclib
 from carom.fclib import Problem, load
+from piles import measured
 
 FOLDER = Path(os.environ.get("CAROM_FCLIB", Path(__file__).parents[3] / "shared" / "fclib"))
 OTHERS = sorted(FOLDER.glob("*.npz"))
@@ -25,24 +26,6 @@ def of_others(path):
     z = np.load(path)
     W = sparse.csc_matrix((z["W_data"], z["W_indices"], z["W_indptr"]), shape=z["W_shape"])
     return W, z["q"], z["mu"], int(z["dim"])
-
-
-def measured(W, q, mu, dim, r, s=1.0):
-    """The measure from its definition, contact by contact and apart from the package."""
-    W, total = sparse.csr_matrix(W), 0.0
-    u = W @ r + q
-    for k in range(len(mu)):
-        at = slice(dim * k, dim * k + dim)
-        size = np.linalg.norm(W[at, at].toarray(), 2)
-        push = u[at].copy()
-        push[0] += s * mu[k] * np.linalg.norm(push[1:])
-        z = r[at] - push / size
-        length = np.linalg.norm(z[1:])
-        if z[0] < 0.0 or length > mu[k] * z[0]:
-            normal = max(0.0, (z[0] + mu[k] * length) / (1 + mu[k] ** 2))
-            z = np.concatenate([[normal], z[1:] * (mu[k] * normal / max(length, 1e-300))])
-        total += np.sum((r[at] - z) ** 2) * size**2
-    return np.sqrt(total) / np.linalg.norm(q)
 
 
 def assert_solved(problem, tolerance=1e-8, **options):

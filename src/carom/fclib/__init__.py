@@ -51,10 +51,10 @@ _EARLY, _MANY = 3000, 100  # sweeps and contacts: beyond both, a sweep is dearer
 _FULL = 300  # rows of W, up to which its root is found from all of its entries
 _PIECES, _FAR = 1500, 40_000  # of straight paths in the plane, near and from afar
 _PIVOTS, _LONG = 3000, 300  # of the path of contacts that yield, of so many; fewer of more
-_SMOOTH, _RUBBED = (
-    1200,
-    3.0,
-)  # factorisations along smooth paths, and the mu up to which they are short
+_SMOOTH = 1200  # factorisations along smooth paths ...
+_RUBBED = 3.0  # ... and the mu up to which these are short
+_LOOKS = 200, 1000, 5000  # sweeps, after which Newton's method is tried where W is regular
+_LIGHT = 1500  # operations to an entry of W
 _ASTRAY = 0.01  # of |q|: where so much is left after hundreds of sweeps of many contacts ...
 _DAMPED = 1.0  # ... they are damped by so much
 _HEAVY = 0.4  # damping of the sweeps that are tried last
@@ -162,7 +162,10 @@ class Problem:
         early = n > _MANY and limit > _EARLY
         sweeps = _EARLY if early else limit
         astray = _ASTRAY * self._size if early else np.inf
-        done, residual = self._swept(work, goal, not convex, self._data, sweeps, astray)
+        first = min(_LOOKS[0], sweeps) if self._light else sweeps
+        done, residual = self._swept(work, goal, not convex, self._data, first, astray)
+        if not residual <= goal and first < sweeps:
+            done, residual = self._looked(work, goal, not convex, done, sweeps, astray)
         r, u = work[:size], work[size : 2 * size]
         if not residual <= goal:
             if done < sweeps:
@@ -178,6 +181,33 @@ class Problem:
     def _swept(self, work, goal, coulomb, data, limit, astray=np.inf):
         """Sweeps done and the residual, from the r in ``work``."""
         return friction.sweeps(self.dim, coulomb, self._index, data, goal, limit, astray, work)[:2]
+
+    def _looked(self, work, goal, coulomb, done, limit, astray):
+        """The sweeps go on, as `_swept`; where W is regular, with looks at Newton's method."""
+        size, residual = len(self.q), np.inf
+        data = self.W, self.q, self.mu, self.dim, self._sizes
+        for look in (*_LOOKS[1:], limit) if self._regular else (limit,):
+            if self._regular:
+                r, turns, _ = proximal.plain(*data, work[:size], 0.9 * goal, coulomb)
+                done, residual = done + turns, self.residual(r, convex=not coulomb) * self._size
+                if residual <= goal:
+                    work[:size], work[size : 2 * size] = r, self.W @ r + self.q
+                    break
+            until = max(min(look, limit) - done, 1)
+            more, residual = self._swept(work, goal, coulomb, self._data, until, astray)
+            done += more
+            if residual <= goal or more < until or done >= limit:
+                break
+        return done, residual
+
+    @property
+    def _light(self):
+        """Whether to factorise W takes about as long as some hundred sweeps, or less."""
+        return len(self.q) ** 3 <= _LIGHT * self.W.nnz
+
+    @cached_property
+    def _regular(self):
+        return proximal.regular(self.W)
 
     def _damped(self, damping):
         return proximal.packed(self.W, self.q, self.mu, self.dim, damping)[1]

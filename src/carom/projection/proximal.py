@@ -36,7 +36,9 @@ _START, _FALL = 0.1, 0.3  # eps: at first, and when a problem is solved
 _LEAST, _MOST = 1e-11, 10.0
 _NEAR = 0.3  # of the residual of the law: the proximal problem is solved well enough
 _PARTS = (1.0, 0.5, 0.2, 0.05)  # of a Newton step, which are tried
-_DENSE = 100  # unknowns, up to which a matrix is factorised as a full one
+_DENSE = 200  # unknowns, up to which a matrix is factorised as a full one
+_PATIENCE = 6  # turns without a better r, after which full steps are given up
+_PIVOT = 1e-7  # of the factor of a regular W: the root of what rounding leaves of a pivot, times 10
 # The pattern of (3) is symmetric, and its diagonal serves as pivots
 _SYMMETRIC: Any = {
     "permc_spec": "MMD_AT_PLUS_A",
@@ -102,6 +104,40 @@ def solve(
         elif tries >= pace.tries:
             eps, tries = min(pace.rise * eps, _MOST), 0
     return best / weight, turns, least
+
+
+def plain(W, q, mu, dim, size, r, goal, coulomb):
+    """Full Newton steps on (2) itself, eps = 0; of a W that is regular, as where bodies deform.
+
+    They mostly end in three to nine turns, where stiff bodies ask for thousands of sweeps, or go
+    astray.  Returns the best r, turns and its residual.
+    """
+    weight = np.repeat(np.sqrt(size), dim)
+    A, w = W.toarray() / weight[:, None] / weight, q / weight
+    law, y = _Law(mu, dim, coulomb, weight), weight * r
+    u = A @ y + w
+    best, least, turn, since = y, law.residual(y, u), 0, 0
+    while since < _PATIENCE and not least <= goal:
+        try:
+            y = y + _full_step(A, *law.newton(y, u), len(mu), dim)
+        except np.linalg.LinAlgError:
+            break
+        u, turn, since = A @ y + w, turn + 1, since + 1
+        found = law.residual(y, u)
+        if found < least:
+            best, least, since = y, found, 0
+    return best / weight, turn, least
+
+
+def regular(W):
+    """Whether W (symmetric part, diagonal 1) has no eigenvalue that is rounding: by its factor."""
+    full = W.toarray()
+    size = np.sqrt(np.abs(np.diagonal(full)))
+    try:
+        pivots = np.diagonal(np.linalg.cholesky(0.5 * (full + full.T) / size[:, None] / size))
+    except np.linalg.LinAlgError:
+        return False
+    return bool(np.min(pivots) > _PIVOT)
 
 
 class _Proximal:
@@ -183,7 +219,8 @@ def _step(law, A, y, u, eps, G=None):
     F, B = law.newton(y, u)
     try:
         if len(y) <= _DENSE:
-            return _full_step(law, A, F, B, eps)
+            full = A.toarray() + eps * np.eye(len(F))
+            return _full_step(full, F, B, len(law.mu), law.dim)
         if G is not None:
             return _step_of_bodies(G, F, B, eps)
         one, blocks = sparse.eye(len(y), format="csc"), _diagonal(B)
@@ -192,10 +229,9 @@ def _step(law, A, y, u, eps, G=None):
         return np.full_like(y, np.nan)
 
 
-def _full_step(law, A, F, B, eps):
-    n, m = len(law.mu), law.dim
-    full = A.toarray() + eps * np.eye(len(F))
-    J = np.einsum("kab,kbj->kaj", B, full.reshape(n, m, -1)).reshape(len(F), -1)
+def _full_step(full, F, B, n, m):
+    """-((1 - B) + B full)^-1 F."""
+    J = (B @ full.reshape(n, m, -1)).reshape(len(F), -1)
     for a in range(m):
         for b in range(m):
             at = m * np.arange(n)
