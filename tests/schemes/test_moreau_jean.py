@@ -72,6 +72,25 @@ def test_a_stiff_spring_and_the_energy_identity(restitution):
     assert not moreau.ok or np.max(np.abs(moreau.q)) > 1e3
 
 
+@pytest.mark.parametrize("theta", [0.5, 1.0])
+def test_what_rests_in_a_corner_goes_on(theta):
+    """All that is left of it is rounding, of masses that are coupled."""
+    angle = np.array([0.65, 2.79])
+    n = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    tangent = np.stack([-n[:, 1], n[:, 0]], axis=1)
+    stiffness = jnp.array([[13.7, -1.9], [-1.9, 3.7]])
+    point = carom.System(
+        mass=[[0.403, -0.537], [-0.537, 5.431]],
+        force=lambda t, q, v: -stiffness @ q + jnp.array([0.0, -9.81]),
+        gap=lambda t, q: n @ q,
+        slip=lambda t, q, v: tangent @ v,
+        friction=[0.18, 0.19],
+    )
+    for dt in (1e-2, 5e-3, 1e-3):
+        sol = carom.solve(point, MoreauJean(theta=theta), [0.0, 0.0], [1.5, -0.58], t1=0.5, dt=dt)
+        assert np.max(np.abs(sol.q)) < 1e-14
+
+
 def test_what_it_refuses():
     for theta in (0.4, 1.1, [0.5, 0.6]):
         with pytest.raises(errors.KindError, match=r"\[0.5, 1\]"):

@@ -224,6 +224,16 @@ def test_a_drum_spins_what_lies_in_it():
     assert sol.x[-1, 0, 0] > 0.02
 
 
+def test_a_drum_that_nearly_fits_says_by_how_much_a_step_fails():
+    """It turns by 5 mm in a step, with 2 mm to spare: wherever it is linearised, it is entered."""
+    drum = carom.spheres.Shell((0, 0), 1.002 * R, spin=1.0)
+    disc = carom.Spheres([[0, -0.002 * R]], R, walls=[drum], gravity=(0, -G), friction=0.3)
+    sol = carom.solve(disc, carom.Maury(), t1=0.1, dt=1e-2, throw=False)
+    assert sol.status == carom.Status.unconverged
+    assert 1e-5 < sol.stats.residual < 0.1
+    assert carom.solve(disc, carom.Maury(), t1=0.1, dt=1e-3).ok
+
+
 @pytest.mark.parametrize("side", ["low", "high"])
 def test_a_floor_stays_while_one_side_of_its_box_moves(side):
     """And goes with a box whose sides move alike."""

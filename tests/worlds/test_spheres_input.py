@@ -188,6 +188,17 @@ IN_SPACE = {"position": [[0.0, 1.0, 0.5]], "radius": 0.5}
             errors.ShapeError,
             "velocity = .* is not along the panel",
         ),
+        (
+            IN_SPACE | {"walls": Plane((0, 0, -9), (0, 0, 1), spin=(0, 1, 0))},
+            errors.ShapeError,
+            "turns the surface of a Plane out of the plane",
+        ),
+        (
+            {"walls": Plane((0, -1), (0, 1), spin=1.0)},
+            errors.ShapeError,
+            "in the plane there is no such spin",
+        ),
+        ({"inertia": 1e-200}, errors.MassError, "another unit"),
     ],
 )
 def test_bad_input_has_a_name(options, kind, text):

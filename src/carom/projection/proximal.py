@@ -36,7 +36,7 @@ _START, _FALL = 0.1, 0.3  # eps: at first, and when a problem is solved
 _LEAST, _MOST = 1e-11, 10.0
 _NEAR = 0.3  # of the residual of the law: the proximal problem is solved well enough
 _PARTS = (1.0, 0.5, 0.2, 0.05)  # of a Newton step, which are tried
-_DENSE = 200  # unknowns, up to which a matrix is factorised as a full one
+_DENSE = 100  # unknowns, up to which a matrix is factorised as a full one
 _PATIENCE = 6  # turns without a better r, after which full steps are given up
 _PIVOT = 1e-7  # of the factor of a regular W: the root of what rounding leaves of a pivot, times 10
 # The pattern of (3) is symmetric, and its diagonal serves as pivots

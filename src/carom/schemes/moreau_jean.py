@@ -16,6 +16,7 @@ from carom.schemes.scheme import Report, Scheme, State, number
 from carom.status import Status, failing, first_failure
 
 _ROUNDING = 1e-15  # of the terms of (1), in the velocity that W^-1 makes of it
+_PROJECTED = 4e-15  # of what is projected in (4), some units in the last place
 
 
 @suggesting
@@ -32,8 +33,9 @@ class MoreauJean(Scheme):
 
         v1 <- proj_W( v1 - W^-1 R(v1),  { u : w_i(u) + e_i w_i(v) >= 0 in (3) } )             (4)
 
-    until it repeats, which for a linear force it does at once.  A spring does not limit h; W must
-    be positive definite, which asks for a small h where a force drives the motion apart.
+    until it repeats, which for springs and dampers, linear ones, it does at once.  These do not
+    limit h; W must be positive definite, which asks for a small h where a force drives the motion
+    apart, and what turns it without work does: a gyroscopic force M w x v asks for h theta w < 1.
 
     Of one step and the next, forecasts differ by h ( (theta + 1/2) v1 - (theta - 1/2) v ); so
 
@@ -86,9 +88,11 @@ class MoreauJean(Scheme):
         def caught_up(v1):  # (4)
             slope = jax.jacfwd(short)(v1)
             W = metric_of(0.5 * (slope + slope.T))
-            found = world.project(W, v1 - W.solve(short(v1)), contacts, b, closed)
+            target = v1 - W.solve(short(v1))
+            found = world.project(W, target, contacts, b, closed)
             terms = product(jnp.abs(slope), jnp.abs(v1) + jnp.abs(reached(v1)) / (theta * dt))
             noise = _ROUNDING * jnp.max(jnp.abs(W.solve(terms + jnp.abs(pushed(v1)))))
+            noise += (found.residual + _PROJECTED) * jnp.max(jnp.abs(target))
             status = first_failure(failing(~W.ok(), Status.contraction), found.status)
             return _Caught(
                 found.point, found.multipliers, found.residual, found.iterations, status, noise

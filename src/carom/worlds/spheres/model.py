@@ -418,7 +418,7 @@ def _count(name, value):
     return found
 
 
-_LIGHTEST = 1e-150  # [kg]
+_LIGHTEST = 1e-150  # [kg], of an inertia [kg m^2]
 
 
 def _scalars(name, value, N):
@@ -427,10 +427,11 @@ def _scalars(name, value, N):
         worst = int(np.argmin(np.where(np.isfinite(found), found, -np.inf)))
         kind = errors.MassError if name == "mass" else errors.ShapeError
         raise kind(f"{name}[{worst}] is {found[worst]}: every {name} must be positive and finite")
-    if name == "mass" and not np.all((found > _LIGHTEST) & (found < 1.0 / _LIGHTEST)):
+    if name in ("mass", "inertia") and not np.all((found > _LIGHTEST) & (found < 1.0 / _LIGHTEST)):
         worst = int(np.argmax(np.abs(np.log(found))))
         raise errors.MassError(
-            f"mass[{worst}] is {found[worst]}: 1 / m^2 would be no number; take another unit"
+            f"{name}[{worst}] is {found[worst]}: its square or the inverse of that would be no "
+            "number; take another unit"
         )
     return found
 

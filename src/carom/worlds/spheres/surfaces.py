@@ -88,22 +88,27 @@ def check(walls, t: float, dimension: int) -> None:
                 f"{w.tolist()}, out of the plane of the disks: velocity has 2 numbers, spin is one"
             )
         if hasattr(wall, "pieces"):
-            _check_along(wall, v[0], t, dimension)
+            _check_along(wall, v[0], w[0], t, dimension)
 
 
-def _check_along(wall, velocity, t, dimension):
+def _check_along(wall, velocity, spin, t, dimension):
     """Refuse a surface that leaves a flat wall which stays."""
     its_own = (value for name, value in vars(wall).items() if name not in ("velocity", "spin"))
     pieces = [] if any(map(callable, its_own)) else wall.pieces(t)
-    if len(pieces) != 1 or not np.any(velocity):
+    if len(pieces) != 1:
         return
-    kind, data = pieces[0]
-    across = _normal(kind, data, dimension)
-    if abs(velocity @ across) > 1e-9 * np.linalg.norm(velocity) * np.linalg.norm(across):
-        kind = type(wall).__name__
+    name, across = type(wall).__name__, _normal(*pieces[0], dimension)
+    least = 1e-9 * np.linalg.norm(across)
+    if abs(velocity @ across) > least * np.linalg.norm(velocity):
         raise errors.ShapeError(
-            f"velocity = {velocity.tolist()} of the surface of a {kind} is not along the "
-            f"{kind.lower()}: for one that moves itself give where it is as a function of t"
+            f"velocity = {velocity.tolist()} of the surface of a {name} is not along the "
+            f"{name.lower()}: for one that moves itself give where it is as a function of t"
+        )
+    if np.linalg.norm(np.cross(spin, across)) > least * np.linalg.norm(spin):
+        raise errors.ShapeError(
+            f"spin = {spin.tolist()} turns the surface of a {name} out of the {name.lower()}: "
+            "it turns about the normal (in the plane there is no such spin); for one that moves "
+            "itself give where it is as a function of t"
         )
 
 

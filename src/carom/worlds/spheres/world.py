@@ -173,8 +173,10 @@ class World(Moved):
             if not bent and not np.any(passed):
                 break
             tangent_at, whole = q1 if bent else tangent_at, whole | passed
-        else:
-            moved = replace(moved, status=Status.unconverged)
+        else:  # no place was found where walls that bend, or panels, are not entered
+            off = self.overlap(contacts, t, q1, walls_only=True) / self.pile.smallest
+            off = max(moved.residual, off)
+            moved = replace(moved, status=Status.unconverged, residual=off)
         if self.pile.bounces:
             inverse = self.inverse if self.pile.spins else self._inverse_mass
             moved = beyond_rounding(moved, contacts, inverse, dt)

@@ -94,7 +94,8 @@ def check_laws(system, scheme) -> None:
     name = type(scheme).__name__
     if system.friction is not None and not scheme.frictional:
         raise errors.FrictionError(
-            f"{name} has no law of friction: use Moreau, MoreauJean or Maury, or leave it out"
+            f"{name} has no law of friction: use Moreau, MoreauJean or Maury (in the plane "
+            "EventDriven too), or leave it out"
         )
     if system.glue and not scheme.gluey:
         raise errors.KindError(f"{name} does not carry what glue remembers: use Maury")
