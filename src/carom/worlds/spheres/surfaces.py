@@ -97,7 +97,8 @@ def _check_along(wall, velocity, spin, t, dimension):
     pieces = [] if any(map(callable, its_own)) else wall.pieces(t)
     if len(pieces) != 1:
         return
-    name, across = type(wall).__name__, _normal(*pieces[0], dimension)
+    (kind, data), name = pieces[0], type(wall).__name__
+    across = _normal(kind, data, dimension)
     least = 1e-9 * np.linalg.norm(across)
     if abs(velocity @ across) > least * np.linalg.norm(velocity):
         raise errors.ShapeError(
