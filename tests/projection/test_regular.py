@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import piles
 from carom.fclib import Problem
@@ -36,8 +37,8 @@ def test_whether_a_matrix_is_regular():
         for scale in (1e-12, 1.0, 1e12):
             W = piles.coupled(rng, 12, rank=36 - missing, scale=scale)[0]
             assert proximal.regular(W) == (missing == 0)
-    W = W - 1e-3 * scale * np.eye(36)  # has lost more than its rank
-    assert not proximal.regular(Problem(W=W + 0.0, q=np.ones(36), mu=0.5).W)
+    for lost in (W - 1e-3 * scale * sparse.eye(36), sparse.diags([1.0, 1.0, 0.0])):
+        assert not proximal.regular(lost.tocsc())
 
 
 @pytest.mark.parametrize(("limit", "looks"), [(20_000, 3), (3000, 2), (150, 0)])

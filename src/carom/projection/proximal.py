@@ -131,8 +131,10 @@ def plain(W, q, mu, dim, size, r, goal, coulomb):
 
 def regular(W):
     """Whether W (symmetric part, diagonal 1) has no eigenvalue that is rounding: by its factor."""
-    full = W.toarray()
-    size = np.sqrt(np.abs(np.diagonal(full)))
+    full, diagonal = W.toarray(), W.diagonal()
+    if not np.min(diagonal) > 0.0:
+        return False
+    size = np.sqrt(diagonal)
     try:
         pivots = np.diagonal(np.linalg.cholesky(0.5 * (full + full.T) / size[:, None] / size))
     except np.linalg.LinAlgError:
