@@ -37,6 +37,7 @@ _NONE = 1e-13  # of the sizes of two contacts: a block of W that is nothing
 _RANK, _WELL = 1e-5, 1e-2  # of the largest singular value: not zero, and good enough
 _LEFT = 1e-12  # of the size of a contact: nothing is left of W_ff
 _EXACT = 1e-8  # of the sizes of two contacts: W and G G^T differ by no more
+_ROUNDING = 1e-14  # of the largest eigenvalue of W: no motion
 _BLOCK = 12  # rows of M that belong together, at most
 
 
@@ -56,6 +57,14 @@ def lower(M) -> Any:
             return None
         pieces.append((rows, np.linalg.inv(L), rows))
     return _assembled(pieces, M.shape)
+
+
+def of_all(W) -> Any:
+    """G of a small W from all of its entries, but for what is not symmetric or negative."""
+    full = W.toarray()
+    square, axes = np.linalg.eigh(0.5 * (full + full.T))
+    kept = square > _ROUNDING * np.max(square, initial=0.0)
+    return sparse.csr_matrix(axes[:, kept] * np.sqrt(square[kept]))
 
 
 def of_bodies(W, dim, size) -> Any:
