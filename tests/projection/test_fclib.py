@@ -546,3 +546,14 @@ def test_a_cone_without_width_ends_below(dim, convex):
     found = problem.solve(tolerance=1e-10, convex=convex)
     assert problem.residual(found.r) <= 1e-10
     np.testing.assert_allclose(found.r, -np.minimum(q, 0.0), atol=1e-9)
+
+
+def test_what_rounding_hides_is_no_answer():
+    """Two jaws that close on a body from both sides: with huge impulses u = W r + q is lost."""
+    W = np.kron([[1.0, -1.0], [-1.0, 1.0]], np.eye(2))
+    problem = carom.fclib.Problem(W=W, q=np.array([-1.0, 0.3, -1.0, 0.2]), mu=0.5, dim=2)
+    hidden = np.array([1e17, 0.0, 1e17, 0.0])  # r - P_K(r - rho u) = 0 in floating point
+    assert problem.residual(hidden) > 1.0
+    found = problem.solve(1e-8, start=hidden)
+    assert found.status == carom.Status.unconverged
+    assert found.residual > 0.1

@@ -3,6 +3,7 @@
 Numbers in brackets are those of the equations of carom.fclib.
 """
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from scipy.sparse import linalg
 from carom.arguments import suggesting
 from carom.errors import CaromError, KindError, MassError, RecordError, ShapeError
 from carom.fclib import files, given, solving
+from carom.kernels import friction
 from carom.projection import proximal, roots
 from carom.projection.cones import onto_cone
 from carom.status import Status
@@ -148,11 +150,13 @@ class Problem:
     def residual(self, r, *, convex=False) -> float:
         """The measure (3) of any answer ``r`` (dim n,); absolute where q = 0.
 
-        ``convex``: as in ``solve``.
+        It is no less than what rounding may leave of it, eps |W_kk| |r_k| over all contacts: of r
+        that have grown far beyond q, nothing else is known.  ``convex``: as in ``solve``.
         """
         r = self._impulse(r, "r")
-        found = _natural(self, r, self.W @ r + self.q, 0.0 if convex else 1.0)
-        return float(np.linalg.norm(found)) / (self._size or 1.0)
+        found = np.linalg.norm(_natural(self, r, self.W @ r + self.q, 0.0 if convex else 1.0))
+        least = math.sqrt(friction.rounding2(self.dim, self._sizes, r))
+        return float(least if found < least else found) / (self._size or 1.0)
 
     def save(self, path, result: Result | None = None, *, title="", description="") -> None:
         """Write the problem, and the ``result`` if one is given, as an FCLIB file ``path``.
