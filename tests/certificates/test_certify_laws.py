@@ -43,6 +43,27 @@ def test_friction_is_accepted_where_it_is_right(title, scheme):
         assert found[5].ok is None
 
 
+@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.MoreauJean()], ids=str)
+def test_a_slip_that_turns_round_anywhere_in_a_step(scheme):
+    """Steps of the certificate that all begin after it, or end before it, agree and are wrong."""
+    slope, mu, low = 0.5, 0.3, []
+    up, down = (G * (np.sin(slope) + side * mu * np.cos(slope)) for side in (1.0, -1.0))
+    for steps in (20, 101):
+        for part in (0.003, 0.03, 0.12, 0.4, 0.7, 0.95, 0.98, 0.997):
+            turn = (round(0.3 * steps) + part) / steps
+            v0 = np.array([-up * turn, 0.0])
+            sol = carom.solve(block(slope, mu), scheme, [0.0, 0.0], v0, t1=1.0, dt=1 / steps)
+            late = np.maximum(np.asarray(sol.t) - turn, 0.0)
+            t = np.minimum(np.asarray(sol.t), turn)
+            x = v0[0] * t + 0.5 * up * t**2 + 0.5 * down * late**2
+            found = certify(sol, q0=[0.0, 0.0], v0=v0)
+            assert found.ok is not False, str(found)
+            off = np.max(np.abs(sol.q[:, 0] - x))
+            if found.ok and found.error < off:
+                low.append((steps, part, off, found.error))
+    assert not low
+
+
 def planted(run, system):
     """Each as another system does it, so that all but the fault is right."""
     sol = carom.solve(run, carom.Moreau(), [0.0, 0.0], [2.0, 0.0], t1=0.4, dt=1e-3)

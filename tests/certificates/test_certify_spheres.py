@@ -8,6 +8,7 @@ import pytest
 
 import carom
 from carom.spheres import Box
+from certified import failed
 
 EVERY = carom.Record(every=1)
 
@@ -124,7 +125,68 @@ def test_a_wrong_restitution_is_found(mu):
     assert judged(0.0, 0.0)
     for claimed in (0.0, 0.39, 0.41, 0.9):
         assert judged(0.4, claimed) is False
-    assert judged(0.0, 0.4) is (mu > 0.0)  # held by friction, it need not
+    assert judged(0.0, 0.4) is False
+
+
+def test_the_only_contact_of_a_ball_bounces_with_friction_too():
+    """What friction holds among several need not bounce; here nothing holds it."""
+
+    def ball(e):
+        floor = carom.Plane((0, 0), (0, 1))
+        return carom.Spheres(
+            [[0.0, 0.6]], 0.5, walls=[floor], gravity=(0, -10), restitution=e, friction=0.3
+        )
+
+    sol = carom.solve(ball(0.0), carom.Moreau(), t1=0.3, dt=1e-3, record=EVERY)
+    assert carom.certify(sol)["impact law"].ok
+    sol.pile = ball(0.8)
+    assert carom.certify(sol)["impact law"].ok is False
+
+
+def test_a_push_that_is_not_along_the_normal_is_found():
+    """A floor without friction that stops a disc, by pushes that lean against its way."""
+    floor = carom.Plane((0, 0), (0, 1))
+    disc = carom.Spheres([[0.0, 0.5]], 0.5, velocity=[[1.0, 0.0]], walls=[floor], gravity=(0, -10))
+    sol = carom.solve(disc, carom.Maury(), t1=1.0, dt=1e-2, record=EVERY)
+    assert carom.certify(sol).ok
+    for k in range(1, len(sol)):
+        table, before = sol.contacts[k], sol.v[k - 1, 0, 0]
+        push = np.array([-min(0.58 * table.impulse[0], before), table.impulse[0]])
+        size = np.linalg.norm(push)
+        sol.v[k, 0, 0] = before + push[0]
+        sol.moved[k, 0, 0] = sol.dt * sol.v[k, 0, 0]
+        sol.x[k, 0, 0] = sol.x[k - 1, 0, 0] + sol.moved[k, 0, 0]
+        sol.contacts[k] = dataclasses.replace(
+            table,
+            impulse=np.array([size]),
+            force=np.array([size / sol.dt]),
+            normal=-push[None] / size,
+        )
+        sol.impulse[k, 0], sol.wall_impulse[k, 0], sol.push[k] = push, -push, size
+    assert failed(carom.certify(sol)) == ["normal"]
+
+
+def test_friction_with_a_part_along_the_normal_is_found():
+    """A disc that rests by mu = 0.6 where it has 0.5: told as more push, less a pull of friction."""
+
+    def disc(mu):
+        slope = np.arctan(0.57)
+        down = (10 * np.sin(slope), -10 * np.cos(slope))
+        floor = carom.Plane((0, 0), (0, 1))
+        return carom.Spheres(
+            [[0.0, 0.5]], 0.5, walls=[floor], gravity=down, friction=mu, inertia=1e9
+        )
+
+    sol = carom.solve(disc(0.6), carom.Maury(), t1=0.5, dt=1e-2, record=EVERY)
+    assert carom.certify(sol).ok
+    sol.pile = disc(0.5)
+    assert failed(carom.certify(sol)) == ["cone", "slip"]
+    for k, table in enumerate(sol.contacts):
+        more = 0.5**2 * table.impulse / (1.0 - 0.5**2)
+        pulled = table.friction - more[:, None] * table.normal
+        sol.contacts[k] = dataclasses.replace(table, impulse=table.impulse + more, friction=pulled)
+        sol.push[k] += np.sum(more)
+    assert failed(carom.certify(sol)) == ["normal"]
 
 
 def test_an_impulse_of_no_contact_is_found():

@@ -14,7 +14,8 @@ certificate's own motion leads (carom/certificates/flight.py), D P_k is its deri
 where z_k is the record x_k, or in lasting contact the state on the wall and along it that P_{k+1}
 begins with: carried from a state beside a curved wall, an angle would shrink a little in each
 step.  s takes y there too: a tangent E leads off a curved wall by |E|^2 / 2 in every window.  u_k
-is how far P_k moved when its steps were doubled last; as a sum of sizes it would grow with time.
+is how far P_k moved when its steps were doubled last, and what they may get wrong where a slip
+turns round (rough.py, (3)); as a sum of sizes it would grow with time.
 
 In flight E is not carried by D P_k: D P_k E_{k-1} grows with an error of phase, which is bounded.
 
@@ -28,7 +29,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from carom.certificates import flight
+from carom.certificates import flight, rough
 from carom.certificates.laws import remembered
 from carom.certificates.order import unordered
 from carom.certificates.spans import ends, in_chunks
@@ -36,6 +37,7 @@ from carom.certificates.spans import ends, in_chunks
 _LASTING = 1.5  # times the change of w in a step of free motion: slower is no impact
 _SLOW = 1e-9  # relative, the same for motions that are exact
 _STEPS = {flight.flights: 1024, flight.contacts: 64}  # of integration in a window, at most
+_TURNING = 16  # of them at first where a slip turns round: fewer may agree on what is wrong
 _WORK = {flight.flights: 1 << 18, flight.contacts: 1 << 14}  # in all windows together, at most
 _LEAVES = 1e-3  # of the speed that is no impact
 _BESIDE = 4.0  # times what a difference by which derivatives are taken makes of w
@@ -267,7 +269,7 @@ def estimated(m) -> Estimate:
         again = _carried(m, w, _on_walls(m, w, y[:-1], slow), y[1:], slow, found)
         R = _transported(tangent, np.where(touching[:, None], y[1:] - again.end, 0.0))
     S = _transported(tangent, unordered(m, w, slow))
-    U = _transported(tangent, found.moved)
+    U = _transported(tangent, found.moved + _turned(m, w, slow, found.steps)[1])
     return Estimate(
         t=m.t[w.last],
         error=b - goal + E,
@@ -372,16 +374,30 @@ def _carried(m, w, x, goal, slow, known=None) -> Carried:
         np.zeros_like(x), np.zeros(w.held.shape), np.full(x.shape, np.inf), np.ones(len(x), int)
     )
     out = Carried(*(np.array(a) for a in out))
+    turns, _ = _turned(m, w, slow, out.steps)
     for function, mask, common, more in _arguments(m, w, x, slow):
         if known is None or function is flight.contacts:
-            _refined(m, function, np.flatnonzero(mask), common, more, goal, out)
+            for first, part in ((1, mask & ~turns), (_TURNING, mask & turns)):
+                _refined(m, function, np.flatnonzero(part), common, more, goal, out, first)
     return out
 
 
-def _refined(m, function, k, common, more, goal, out):
+def _turned(m, w, slow, steps):
+    """(k,) whether a slip turns round, and (k, 2d) what so many steps may get wrong of it."""
+    x = np.concatenate([m.q, m.v], axis=1)
+    if m.system.friction is None:
+        return np.zeros(len(w.first), bool), np.zeros((len(w.first), x.shape[1]))
+    lasting = m.at.w[w.first] >= -slow  # an impact turns slips round at once
+    lam = np.where(lasting, np.add.reduceat(m.lam[1:], w.first, axis=0), 0.0)
+    ends = m.t[w.first], x[w.first], m.t[w.last], x[w.last]
+    return in_chunks(rough.turned, m.system, (*ends, lam, steps))
+
+
+def _refined(m, function, k, common, more, goal, out, first):
     """Twice as many steps of integration until the defects do not change."""
-    n, before = 1, None
-    while len(k) and len(k) * n <= max(_WORK[function], 2 * len(k)) and n <= _STEPS[function]:
+    n, before = first, None
+    work = max(_WORK[function], 2 * first * len(k))
+    while len(k) and len(k) * n <= work and n <= _STEPS[function]:
         found = _called(m, function, k, np.full(len(k), n), common, more, 0)
         moved, enough = np.full(found.end.shape, np.inf), np.zeros(len(k), bool)
         if before is not None:

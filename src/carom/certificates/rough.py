@@ -14,17 +14,25 @@ and slip.  An impact is (2) with u_n + e u_n(v-) in the place of u_n, and s = 0.
     r_n <- max(r_n - u_n / a_n, 0),     r_t <- the nearest point of |x| <= mu r_n to r_t - u_t / a_t
 
 whose fixed points are the solutions of (2); joints are solved together.
+
+The friction of a step is against the u of its end.  Where a slip turns round or ends in a window,
+from u to u' with u . u' <= 0, all of n steps may so agree on what is wrong in a part of one of
+them: an impulse along u of
+
+    min( 2 mu r_n / n,  what stops u )                                                        (3)
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from carom.certificates.rows import Rows, joints, normals, sliding
+from carom.programs import compiled
 
 _SWEEPS = 500
 _SAME = 1e-13  # relative
+_STILL = 1e-6  # of what friction may change u by: slower is stick
 _REDUNDANT = 1e-11  # relative: what makes rows that say the same solvable
 
 
@@ -102,3 +110,31 @@ def jump(system, t, x, held):
     shift = jnp.zeros_like(rows.rate).at[:p].set(system.restitutions(p, w) * w)
     v1 = _moved(system, t, q, system.metric(q), v, rows, rows, held, shift)
     return jnp.concatenate([q, v1])
+
+
+class Turned(NamedTuple):
+    """Of a window."""
+
+    turns: Any  # () bool: a slip turns round, or ends
+    kick: Any  # (2d,) what (3) changes
+
+
+@compiled
+def turned(system, arrays):
+    """(3) of many windows at once, with lam (p,) of the gaps that last and n steps in each."""
+
+    def one(t, x, t1, x1, lam, n):
+        (q, v), (q1, v1), p = jnp.split(x, 2), jnp.split(x1, 2), len(lam)
+        here, there, metric = sliding(system, t, q), sliding(system, t1, q1), system.metric(q)
+        u = (here.rows @ v + here.rate).reshape(p, -1)
+        u1 = (there.rows @ v1 + there.rate).reshape(p, -1)
+        speed = jnp.linalg.norm(u, axis=1)
+        rows = metric.whiten(here.rows).reshape(*u.shape, -1)
+        along = jnp.einsum("ps,psd->pd", u / jnp.maximum(speed, 1e-300)[:, None], rows)
+        a = jnp.maximum(jnp.sum(along**2, axis=1), 1e-300)
+        most = 2.0 * system.friction * lam
+        turns = (most > 0.0) & (speed > _STILL * a * most) & (jnp.sum(u * u1, axis=1) <= 0.0)
+        kick = metric.lift(along.T @ jnp.where(turns, jnp.minimum(most / n, speed / a), 0.0))
+        return Turned(jnp.any(turns), jnp.concatenate([(t1 - t) * kick, kick]))
+
+    return jax.vmap(one)(*arrays)

@@ -7,6 +7,7 @@ from carom import kernels
 MARGIN = 2.0
 ROUNDING = 1e-12
 VELOCITY = 300.0  # tolerances, (5)
+_SHIFT = 1e-4  # of a radius
 _ELSEWHERE = 1e-6  # of the largest change of a velocity in the step
 
 
@@ -40,6 +41,24 @@ def gaps(m, t, x, table):
     if np.any(wall):
         gap[wall] = _wall_gaps(m, t, wide, i[wall], j[wall])
     return gap, np.where(wall, r[i], apart)
+
+
+def normals(m, t, x, table):
+    """(c, 3) from the first to the second of contacts where spheres are at x (N, d); of walls the
+    slope of the gap, by differences."""
+    wide = padded(x)
+    bodies, r, (i, j) = m.world.bodies(t, wide), m.world.radii(t), table.pairs.T
+    wall = j < 0
+    apart = m.world.cell.nearest_image(bodies[np.where(wall, 0, j)] - bodies[i])
+    if np.any(wall):
+        away = _SHIFT * r[: len(x), None]
+        for axis, one in enumerate(np.eye(3)[: x.shape[1]]):
+            there, back = (
+                _wall_gaps(m, t, wide + side * away * one, i[wall], j[wall]) for side in (1.0, -1.0)
+            )
+            apart[wall, axis] = back - there
+        apart[wall, x.shape[1] :] = 0.0
+    return apart / np.maximum(np.linalg.norm(apart, axis=1), 1e-300)[:, None]
 
 
 def tolerated(m, k, table):

@@ -64,6 +64,7 @@ from carom.certificates.sphere_contacts import (
     gaps,
     given_by,
     measured,
+    normals,
     padded,
     pushes,
     tolerated,
@@ -78,6 +79,7 @@ from carom.worlds.spheres.solution import SpheresSolution
 from carom.worlds.spheres.world import World
 
 _ACCEPTED = 0.15  # of a radius, and of the energy of the motion
+_SKEW = 1e-6  # of a unit normal, and of an impulse
 _UNITS = 16.0 * np.finfo(float).eps  # of x and radii: a gap so small is closed
 
 
@@ -347,12 +349,39 @@ def _complementarity(m):
     return value, allowed, m.sol.t
 
 
+def _normal(m):
+    """Normals are those of the start of a step, or of its end for a scheme that pushes there.
+
+    In a step they turn by h v / r: a record inside of one has moved on since, and so have positions
+    that are corrected.  Along a wall that bends rows are between the two, to second order.
+    """
+    found = np.zeros(len(m.sol))
+    for k, table in enumerate(m.sol.contacts):
+        if len(table):
+            given, T = padded(table.normal), padded(table.friction)
+            times, places = (m.last_whole[k], m.last_whole[k] - m.h), (0.0, m.sol.moved[k])
+            off = [
+                np.linalg.norm(given - normals(m, t, m.sol.x[k] - moved, table), axis=1)
+                for t in times
+                for moved in places
+            ]
+            along = np.abs(np.einsum("ij,ij->i", T, given))
+            along /= np.abs(table.impulse) + np.linalg.norm(T, axis=1) + 1e-300
+            found[k] = np.max(np.maximum(np.min(off, axis=0), along))
+    fastest = np.maximum(m.speed, np.append(0.0, m.speed[:-1]))
+    turned = MARGIN * m.h * (fastest + m.h * np.linalg.norm(m.pile.gravity)) / m.pile.smallest
+    loose = m.between | bool(getattr(m.sol.scheme, "correct", False))
+    bends = m.pile.walls.curved() * turned**2
+    return found, _SKEW + np.where(loose, 2.0 * turned, bends), m.sol.t
+
+
 def _impact_law(m):
     """w+ = -e w- where a contact pushes, between two records of Moreau.
 
     What touches without a bounce closes what it is open by, w+ = -gap / h (Contacts.bounced), where
     x + h v- is; some units of rounding of x are a velocity too.
-    What friction wedges does not bounce (worlds/spheres/wedged.py): there w+ = 0 will do.
+    What friction wedges does not bounce (worlds/spheres/wedged.py): there w+ = 0 will do, but not
+    for the only contact of its spheres.
     """
     value, allowed = np.zeros(len(m.sol)), np.full(len(m.sol), 1e-300)
     for k, table in enumerate(m.sol.contacts):
@@ -361,16 +390,26 @@ def _impact_law(m):
             x = m.sol.x[k - 1] + m.h * m.sol.v[k - 1]
             rests, gap = e * before >= 0.0, gaps(m, m.sol.t[k], x, table)[0]
             off = np.abs(after + e * before + rests * np.maximum(gap, 0.0) / m.h)
+            acts = measured(m, k, table)[-1]
             if m.pile.rubs and m.pile.bounces:
-                off = np.minimum(off, np.abs(after))
+                off = np.where(_among_others(m, table, acts), np.minimum(off, np.abs(after)), off)
             speed, far = np.max(m.speed[k - 1 : k + 1]), np.max(np.abs(x)) + np.max(m.sol.radius)
             bound = MARGIN * tolerated(m, k, table) + 100.0 * ROUNDING * speed
             bound += rests * _UNITS * far / m.h
-            ratio = np.where(measured(m, k, table)[-1], off / (bound + 1e-300), 0.0)
+            ratio = np.where(acts, off / (bound + 1e-300), 0.0)
             worst = int(np.argmax(ratio))
             if ratio[worst] > 0.0:
                 value[k], allowed[k] = off[worst], bound[worst]
     return value[1:], allowed[1:], m.sol.t[1:]
+
+
+def _among_others(m, table, acts):
+    """(c,) whether a sphere of a contact is pushed at another one too."""
+    N, (i, j) = len(m.pile), table.pairs.T
+    other = np.where((j < 0) | (j >= N), N, j)
+    count = np.bincount(np.concatenate([i[acts], other[acts]]), minlength=N + 1)
+    count[N] = 0
+    return (count[i] > 1) | (count[other] > 1)
 
 
 def _struck(m, k, table):
@@ -451,6 +490,7 @@ _CLAUSES = [
     Row(_feasibility, "feasibility", "gap >= 0, at the records", _AT),
     Row(_feasibility_run, "feasibility, run", "gap >= 0, every step as told by the run", _AT),
     Row(_sign, "sign", "lam >= 0", "0"),
+    Row(_normal, "normal", "n is the slope of the gap, T . n = 0", "1e-6 (+ turned)"),
     Row(_complementarity, "complementarity", "lam > 0 only if gap <= 0", "2 tol_k h + (h v)^2 / r"),
     Row(_momentum, "momentum", "m Dv = m g Dt + impulse, each sphere", "rounding"),
     Row(_momentum_total, "momentum, total", "D(sum m v) = weight Dt - on walls", "rounding"),
