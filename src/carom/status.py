@@ -23,8 +23,9 @@ class Status(eqx.Enumeration):
         "from where it degenerates"
     )
     nonfinite = (
-        "a force, a gap or its gradient is not finite here, or restitution(speed) not in [0, 1]: "
-        "check force, gap and restitution at this state, or take a smaller dt"
+        "a force, a gap, a joint, slip or a gradient of these is not finite here, or "
+        "restitution(speed) not in [0, 1]: check force, gap, joint, slip and restitution at this "
+        "state, or take a smaller dt"
     )
     gradient = (
         "the gradient of a gap vanishes where the gap is active, so there is no direction to "

@@ -167,7 +167,7 @@ def test_a_push_that_is_not_along_the_normal_is_found():
 
 
 def test_friction_with_a_part_along_the_normal_is_found():
-    """A disc that rests by mu = 0.6 where it has 0.5: told as more push, less a pull of friction."""
+    """A disc that rests by mu = 0.6 and has 0.5: told as more push, less a pull of friction."""
 
     def disc(mu):
         slope = np.arctan(0.57)

@@ -93,3 +93,37 @@ def test_a_run_without_contact_says_so(start, said):
     pulled = carom.System(force=lambda t, q, v: 0.0 * q + 1.0, gap=lambda t, q: q + 2.0)
     sol = carom.solve(pulled, carom.Moreau(), [start], [0.0], t1=0.1, dt=0.05)
     assert said in str(sol)
+
+
+BLOCK = {"force": lambda t, q, v: -9.81 * jnp.eye(2)[1], "gap": lambda t, q: q[1]}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"joint": lambda t, q: q[0] * jnp.nan}, "^joint is .*nan"),
+        ({"joint": lambda t, q: jnp.where(t > 0.05, jnp.nan, q[0])}, "a joint.* t = 0.0"),
+        ({"slip": lambda t, q, v: v[0] * jnp.nan, "friction": 0.3}, "^slip is nan"),
+        (
+            {"slip": lambda t, q, v: jnp.where(t > 0.05, jnp.nan, v[0]), "friction": 0.3},
+            "slip.* t = 0.0",
+        ),
+    ],
+)
+def test_what_is_no_number_is_named(more, said):
+    with pytest.raises(errors.NonFiniteError, match=said):
+        carom.solve(
+            carom.System(**BLOCK, **more), carom.Moreau(), [0.0, 0.0], [0.0, 0.0], t1=0.1, dt=0.01
+        )
+
+
+@pytest.mark.parametrize("friction", ["0.3", ["0.3"], True])
+def test_friction_is_a_number(friction):
+    with pytest.raises(errors.FrictionError, match="give one number, or one per gap"):
+        carom.System(**BLOCK, slip=lambda t, q, v: v[0], friction=friction)
+
+
+@pytest.mark.parametrize("theta", ["a", None, 0.2, [0.5, 0.6], math.nan])
+def test_theta_is_a_number(theta):
+    with pytest.raises(errors.KindError):
+        carom.MoreauJean(theta=theta)

@@ -102,8 +102,9 @@ def check_start(start, t0: float, q0: Array, allowed: Any = 0.0, *, force: bool 
     tolerance, gap = np.asarray(start.tolerance) + allowed, np.asarray(start.contacts.gap)
     if force:
         _check_finite("force", start.force, t0, q0)
-    _check_finite("gap", gap, t0, q0)
     p = start.shape.p
+    _check_finite("gap", gap[:p], t0, q0)
+    _check_finite("joint", gap[p:], t0, q0)
     if np.any((gap < -np.where(np.isnan(tolerance), 0.0, tolerance))[:p]):
         worst = int(np.argmin(gap[:p]))
         raise errors.AdmissibilityError(

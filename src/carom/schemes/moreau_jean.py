@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.core import Tracer
 
@@ -57,7 +58,7 @@ class MoreauJean(Scheme):
 
     def __check_init__(self):
         if not isinstance(self.theta, Tracer) and not (
-            self.theta.ndim == 0 and 0.5 <= float(self.theta) <= 1.0
+            np.ndim(self.theta) == 0 and self.theta is not None and 0.5 <= self.theta <= 1.0
         ):
             raise KindError(
                 f"MoreauJean has theta={self.theta}: it must be one number in [0.5, 1]; below 0.5 "

@@ -117,7 +117,10 @@ def started(scheme, world, t, q, v, dt) -> tuple[State, Any]:
 
 def number(x) -> Any:
     """A parameter of a scheme as an array: a new value of it compiles nothing anew."""
-    return None if x is None else jnp.asarray(x, float)
+    try:
+        return None if x is None else jnp.asarray(x, float)
+    except (TypeError, ValueError):
+        raise KindError(f"a number is wanted where a scheme was given {x!r}") from None
 
 
 class NotKept:

@@ -322,7 +322,9 @@ def _span(values) -> str:
 def _finite(name, value):
     if not np.all(np.isfinite(value)):
         bad = np.argwhere(~np.isfinite(value))[0]
-        raise errors.NonFiniteError(f"{name}{list(bad)} is {value[tuple(bad)]}: it must be finite")
+        raise errors.NonFiniteError(
+            f"{name}{bad.tolist()} is {value[tuple(bad)]}: it must be finite"
+        )
     return value
 
 

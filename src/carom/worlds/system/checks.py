@@ -118,6 +118,11 @@ def check_slip(system, t0: float, q0: Array) -> None:
             np.asarray(system.slip(t0, q0, x), float) for x in (zero, a, b, a + b)
         )
         off, size = np.abs(both - ata - atb + at0), np.abs([at0, ata, atb, both])
+        if not np.all(np.isfinite(size)):
+            raise errors.NonFiniteError(
+                f"slip is {at0} at t0 = {t0:g}, q0 = {q0}, v = 0 and {ata} at v = {a}: it must be "
+                "finite there"
+            )
         if not np.max(off, initial=0.0) <= 1e-9 * np.max(size, initial=0.0):
             raise errors.FrictionError(
                 "slip is not affine in v: slip(t, q, a + b) is not slip(a) + slip(b) - slip(0), by "

@@ -48,7 +48,7 @@ class Normals(eqx.Module):
 
     def status(self, metric: Metric, active: Array, point: Array) -> Status:
         """What can be wrong with the data of a step."""
-        return _status(metric, self.rows, active, point)
+        return _status(metric, self.gap, self.rows, active, point)
 
 
 class OfSpeed:
@@ -179,7 +179,7 @@ class Contacts(eqx.Module):
 
     def status(self, metric: Metric, active: Array, point: Array) -> Status:
         """What can be wrong with the data of a step."""
-        return _status(metric, self.rows[:, 0], active, point)
+        return _status(metric, self.gap, self.rows[:, 0], active, point)
 
 
 def _with_joints(active, count: int, joints: int, kept):
@@ -191,11 +191,12 @@ def _with_joints(active, count: int, joints: int, kept):
     return jnp.concatenate([active[: count - joints], kept])
 
 
-def _status(metric, rows, active, point):
+def _status(metric, gap, rows, active, point):
     """Most fundamental first."""
     flat = jnp.any(active & (jnp.max(jnp.abs(rows), axis=1, initial=0.0) == 0.0))
     return first_failure(
         failing(~metric.ok(), Status.mass),
+        failing(jnp.any(jnp.isnan(gap)), Status.nonfinite),
         failing(flat, Status.gradient),
         failing(~jnp.all(jnp.isfinite(point)), Status.nonfinite),
     )

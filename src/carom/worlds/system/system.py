@@ -61,7 +61,7 @@ class System(JaxWorld, Shown, eqx.Module):
         mu >= 0, one number or one per gap: Coulomb's law along ``slip``.  None: no friction.
     slip
         ``slip(t, q, v) -> (p,)`` in the plane, ``(p, 2)`` in space: the sliding velocity of each
-        contact, affine in v.
+        contact, affine in v.  Gaps are then lengths in its unit: of ``2 * q[1]`` mu is halved.
     joint
         ``joint(t, q) -> (k,)`` or a scalar that stays zero.  None: no joint.
     glue
@@ -407,7 +407,7 @@ def Lagrangian(
         mu >= 0, one number or one per gap.  None: no friction.
     slip
         ``slip(t, q, v) -> (p,)`` or ``(p, 2)``: the sliding velocity of each contact, with
-        friction.
+        friction.  Gaps are then lengths in its unit.
     joint
         ``joint(t, q) -> (k,)`` or a scalar that stays zero.  None: no joint.
     glue
@@ -546,6 +546,8 @@ def _checked_friction(friction, slip, gap) -> Array | None:
             "slip(t, q, v), the sliding velocity of each contact"
         )
     try:
+        if isinstance(friction, bool) or _is_text(friction):
+            raise TypeError
         mu = jnp.asarray(friction, float)
     except (TypeError, ValueError):
         raise FrictionError(f"friction is {friction!r}; give one number, or one per gap") from None
