@@ -353,13 +353,15 @@ def _normal(m):
     """Normals are those of the start of a step, or of its end for a scheme that pushes there.
 
     In a step they turn by h v / r: a record inside of one has moved on since, and so have positions
-    that are corrected.  Along a wall that bends rows are between the two, to second order.
+    that are corrected; those of a position scheme are where its mean is, up to a step ahead.  Along
+    a wall that bends rows are between the two, to second order.
     """
     found = np.zeros(len(m.sol))
     for k, table in enumerate(m.sol.contacts):
         if len(table):
             given, T = padded(table.normal), padded(table.friction)
-            times, places = (m.last_whole[k], m.last_whole[k] - m.h), (0.0, m.sol.moved[k])
+            before = max(m.last_whole[k] - m.h, m.since)
+            times, places = (m.last_whole[k], before), (0.0, m.sol.moved[k])
             off = [
                 np.linalg.norm(given - normals(m, t, m.sol.x[k] - moved, table), axis=1)
                 for t in times
@@ -370,7 +372,8 @@ def _normal(m):
             found[k] = np.max(np.maximum(np.min(off, axis=0), along))
     fastest = np.maximum(m.speed, np.append(0.0, m.speed[:-1]))
     turned = MARGIN * m.h * (fastest + m.h * np.linalg.norm(m.pile.gravity)) / m.pile.smallest
-    loose = m.between | bool(getattr(m.sol.scheme, "correct", False))
+    scheme = m.sol.scheme
+    loose = m.between | scheme.staggered | bool(getattr(scheme, "correct", False))
     bends = m.pile.walls.curved() * turned**2
     return found, _SKEW + np.where(loose, 2.0 * turned, bends), m.sol.t
 
