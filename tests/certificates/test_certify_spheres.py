@@ -230,3 +230,22 @@ def test_contacts_of_sparse_records_are_not_those_of_all_steps():
     sol = carom.solve(pile(), carom.Maury(), t1=0.2, dt=1e-3, record=carom.Record(every=7))
     with pytest.raises(KeyError):
         carom.certify(sol)["contacts"]
+
+
+@pytest.mark.parametrize("scheme", [carom.Moreau(), carom.Maury()], ids=str)
+def test_a_sphere_above_the_edge_of_a_panel(scheme):
+    """Where the slope of its gap has a kink."""
+    panel = carom.spheres.Panel((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+    pile = carom.Spheres([[1.0, 0.5, 0.4]], 0.4, walls=[panel], gravity=(0, 0, -9.81), friction=0.5)
+    sol = carom.solve(pile, scheme, t1=0.02, dt=1e-3, record=carom.Record(every=1))
+    assert np.all(sol.contacts[-1].impulse > 0.0)
+    assert carom.certify(sol)["normal"].ok
+
+
+def test_a_floor_that_turns_back_where_spheres_bounce():
+    """A gap that opens at the end of a step, and was entered within it: moved, and not struck."""
+    floor = carom.spheres.Plane(lambda t: (0.0, 0.14 * np.sin(20.0 * t)), (0.0, 1.0))
+    x = np.column_stack([np.arange(20.0), 0.51 + 0.05 * np.arange(20.0)])
+    pile = carom.Spheres(x, 0.5, walls=[floor], gravity=(0, -9.81), friction=0.3, restitution=0.5)
+    sol = carom.solve(pile, carom.Maury(), t1=1.0, dt=0.01, record=carom.Record(every=1))
+    assert carom.certify(sol).ok is not False

@@ -7,7 +7,7 @@ from carom import kernels
 MARGIN = 2.0
 ROUNDING = 1e-12
 VELOCITY = 300.0  # tolerances, (5)
-_SHIFT = 1e-4  # of a radius
+SHIFT = 1e-4  # of a radius: differences of a wall's gap
 _ELSEWHERE = 1e-6  # of the largest change of a velocity in the step
 
 
@@ -51,7 +51,7 @@ def normals(m, t, x, table):
     wall = j < 0
     apart = m.world.cell.nearest_image(bodies[np.where(wall, 0, j)] - bodies[i])
     if np.any(wall):
-        away = _SHIFT * r[: len(x), None]
+        away = SHIFT * r[: len(x), None]
         for axis, one in enumerate(np.eye(3)[: x.shape[1]]):
             there, back = (
                 _wall_gaps(m, t, wide + side * away * one, i[wall], j[wall]) for side in (1.0, -1.0)

@@ -93,10 +93,10 @@ class Between:
         """(n - 1, N) [m/s], summed over steps: u - v of Maury with a bounce.
 
         What was entered by a tolerance is left again without a bounce, each sphere of a row by one
-        more of them.
+        more of them; and so is what a wall that does not move evenly has entered within a step.
         """
         m, K, pile = self.m, self.K, self.m.pile
-        opened = K * len(pile) * m.length / m.h
+        opened = np.where(m.moving, np.inf, K * len(pile) * m.length / m.h)
         if self.forced or m.moving or pile.rubs:
             return np.where((self.push > 0.0) | self.forced, np.inf, opened)[:, None]
         pushed = self.push * np.sqrt(2.0 / np.min(pile.mass))

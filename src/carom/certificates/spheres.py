@@ -59,6 +59,7 @@ from carom.certificates.clauses import Row
 from carom.certificates.sphere_contacts import (
     MARGIN,
     ROUNDING,
+    SHIFT,
     VELOCITY,
     about,
     gaps,
@@ -220,7 +221,7 @@ class _Motion:
         Of several steps all that was pushed, and the deepest of them, where walls can be entered.
         """
         sol, found = self.sol, np.zeros(len(self.sol) - 1)
-        if self.pile.walls.curved() or np.any(self._kinds() == kernels.rows.PANEL):
+        if self.pile.walls.curved() or np.any(self.kinds() == kernels.rows.PANEL):
             deepest = np.maximum(sol.overlap[1:], self.overlaps[:-1])
             found = sol.push[1:] * deepest / self.h
         for k in np.flatnonzero(self.single):
@@ -229,7 +230,7 @@ class _Motion:
             found[k] = np.sum(np.abs(table.impulse) * np.maximum(-gap, 0.0)) / self.h
         return found
 
-    def _kinds(self):
+    def kinds(self):
         return self.pile.walls.at(self.pile.start)[0]
 
     def staggered(self, mass):
@@ -354,7 +355,8 @@ def _normal(m):
 
     In a step they turn by h v / r: a record inside of one has moved on since, and so have positions
     that are corrected; those of a position scheme are where its mean is, up to a step ahead.  Along
-    a wall that bends rows are between the two, to second order.
+    a wall that bends rows are between the two, to second order; at the edge of a panel a difference
+    sees some of the other side.
     """
     found = np.zeros(len(m.sol))
     for k, table in enumerate(m.sol.contacts):
@@ -369,12 +371,13 @@ def _normal(m):
             ]
             along = np.abs(np.einsum("ij,ij->i", T, given))
             along /= np.abs(table.impulse) + np.linalg.norm(T, axis=1) + 1e-300
-            found[k] = np.max(np.maximum(np.min(off, axis=0), along))
+            acts = measured(m, k, table)[-1]
+            found[k] = np.max(np.maximum(np.min(off, axis=0), along * acts))
     fastest = np.maximum(m.speed, np.append(0.0, m.speed[:-1]))
     turned = MARGIN * m.h * (fastest + m.h * np.linalg.norm(m.pile.gravity)) / m.pile.smallest
     scheme = m.sol.scheme
     loose = m.between | scheme.staggered | bool(getattr(scheme, "correct", False))
-    bends = m.pile.walls.curved() * turned**2
+    bends = m.pile.walls.curved() * turned**2 + SHIFT * np.any(m.kinds() == kernels.rows.PANEL)
     return found, _SKEW + np.where(loose, 2.0 * turned, bends), m.sol.t
 
 
