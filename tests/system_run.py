@@ -27,7 +27,7 @@ SCHEMES = {
     "Maury": 200_000,
     "PaoliSchatzman": 100_000,
     "Penalty(lam=1e-4, substeps=4)": 20_000,
-    "Penalty(lam=1e-4)": 4_000,
+    "Penalty(lam=1e-4)": 20_000,
     "EventDriven": 40_000,
 }
 

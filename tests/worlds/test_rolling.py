@@ -251,7 +251,7 @@ def cluster(d, seed):
     x = carom.spheres.lattice(shape, R, spacing=1.0001).position
     n, up, side = len(x), np.eye(d)[-1], np.eye(d)[0]
     belt = {"velocity": rng.normal(size=d) * (1 - side)}
-    belt |= {"spin": rng.normal(size=3)} if d == 3 else {}
+    belt |= {"spin": rng.normal() * side} if d == 3 else {}
     return carom.Spheres(
         x,
         np.where(rng.random(n) < 0.7, R, R * rng.uniform(0.6, 1.0, n)),
