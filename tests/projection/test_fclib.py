@@ -349,7 +349,9 @@ def test_what_is_not_reached_is_said():
         if "masses" in name and len(mu) < 60:
             found = Problem(W=W, q=q, mu=mu, dim=dim).solve(limit=500)
             assert found.residual == pytest.approx(
-                measured(W, q, mu, dim, found.r), rel=1e-3, abs=1e-9  # eps of r that grow
+                measured(W, q, mu, dim, found.r),
+                rel=1e-3,
+                abs=1e-9,  # eps of r that grow
             )
             assert (found.status == carom.Status.ok) == (found.residual <= 1e-8)
 
