@@ -82,6 +82,34 @@ def test_a_panel_that_tumbles(scheme):
     assert carom.certify(sol).ok is not False
 
 
+def test_an_overlap_that_wedged_spheres_keep_is_told():
+    """Spheres in a drum of six panels that turns within a step by what no tangent sees: mu = 1
+    wedges one between panel and end, and what has entered it by dt^2 stays; it ended as ok."""
+    angles = np.linspace(0.0, 2.0 * np.pi, 7)
+
+    def at(k, t):
+        return 2.0 * np.array([np.cos(angles[k] + 5.0 * t), 0.0, np.sin(angles[k] + 5.0 * t)])
+
+    drum = [
+        Panel(
+            lambda t, k=k: at(k, t) - [0.0, 2.0, 0.0],
+            lambda t, k=k: at(k + 1, t) - at(k, t),
+            (0.0, 4.0, 0.0),
+        )
+        for k in range(6)
+    ]
+    ends = [Plane((0, -2, 0), (0, 1, 0)), Plane((0, 2, 0), (0, -1, 0))]
+    x = [[-0.01, -0.8, 0.03], [0.58, 1.0, -0.05], [-0.41, 0.16, -0.26]]
+    v = [[0.14, 0.4, 0.6], [0.03, 1.11, -0.73], [-1.44, -1.78, -1.62]]
+    about = {"velocity": v, "walls": drum + ends, "gravity": (0, 0, -9.81), "friction": 1.0}
+    pile = carom.Spheres(x, [0.22, 0.28, 0.32], **about)
+    sol = carom.solve(pile, carom.Maury(), t1=1.0, dt=0.01, throw=False)
+    assert np.max(sol.overlap) > 1e-4
+    assert sol.status is carom.Status.loose
+    assert sol.stats.loose >= 1
+    assert sol.stats.residual > 1e-3
+
+
 @pytest.mark.parametrize("t0", [0.0, 1e7])
 @pytest.mark.parametrize("scheme", WITH_FRICTION, ids=str)
 def test_walls_move_as_fast_at_any_time(scheme, t0):
