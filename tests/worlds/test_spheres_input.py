@@ -344,3 +344,13 @@ def test_absurd_sizes_are_told():
         carom.solve(pile, carom.PaoliSchatzman(), t1=1.0, dt=1.0)
     with pytest.raises(carom.errors.MassError, match="another unit"):
         carom.Spheres([[0.0, 0.0, 0.0]], 1.0, mass=5e-324)
+
+
+def test_what_is_not_opened_or_taken_is_named(tmp_path):
+    pile = carom.Spheres([[0.0, 0.0]], 0.5)
+    with pytest.raises(carom.CaromError, match="did you mean 'friction'"):
+        pile.replaced(fricton=0.1)
+    sol = carom.solve(pile, carom.Moreau(), t1=0.1, dt=0.1)
+    sol.save(tmp_path / "for_xarray.nc")
+    with pytest.raises(carom.CaromError, match="saved as .vtkhdf"):
+        carom.load(tmp_path / "for_xarray.nc")

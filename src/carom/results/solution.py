@@ -383,6 +383,11 @@ def saved_solution(path) -> "Solution":
 
     with h5py.File(path, "r") as file:
         missing = {"q", "v", "gap", "impulse", "status"} - set(file)
+        if missing and {"x", "overlap"} <= set(file):
+            raise RecordError(
+                f"{os.fspath(path)!r} is a motion of spheres for xarray, which opens it; one that "
+                "carom opens is saved as .vtkhdf"
+            )
         if missing:
             raise RecordError(
                 f"{os.fspath(path)!r} is not a solution saved by carom: it has no "

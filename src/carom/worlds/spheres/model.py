@@ -307,9 +307,6 @@ class Spheres:
             "tolerance": self.tolerance,
             "iterations": self.iterations,
         }
-        unknown = set(changes) - set(kept)
-        if unknown:
-            raise errors.KindError(f"{sorted(unknown)} are not arguments of Spheres")
         return Spheres(**(kept | changes))
 
 
