@@ -352,5 +352,5 @@ def test_what_is_not_opened_or_taken_is_named(tmp_path):
         pile.replaced(fricton=0.1)
     sol = carom.solve(pile, carom.Moreau(), t1=0.1, dt=0.1)
     sol.save(tmp_path / "for_xarray.nc")
-    with pytest.raises(carom.CaromError, match="saved as .vtkhdf"):
+    with pytest.raises(carom.CaromError, match=r"saved as \.vtkhdf"):
         carom.load(tmp_path / "for_xarray.nc")

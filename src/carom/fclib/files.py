@@ -1,14 +1,16 @@
 """FCLIB files, HDF5: their numbers by name."""
 
+import os
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from carom.errors import RecordError
+from carom.errors import CaromError, RecordError
 from carom.fclib import given
 
 _LOCAL, _GLOBAL = (("W",), ("q", "mu")), (("M", "H"), ("f", "w", "mu"))  # matrices, vectors
+_LARGEST = 2**31  # index of a file
 _EQUALITIES = {"fclib_local": ("V", "R"), "fclib_global": ("G",)}
 
 
@@ -17,12 +19,25 @@ def read(path) -> dict[str, Any]:
     import h5py
 
     path = given.named(path)
-    if not path.is_file():
+    try:
+        there = path.is_file()
+    except OSError as error:
+        raise RecordError(f"there is no file {str(path)[:60]!r}: {error.strerror}") from None
+    if not there:
         raise RecordError(f"there is no file {path}")
     try:
         opened = h5py.File(path, "r")
     except OSError as error:
         raise RecordError(f"{path} is no HDF5 file: {error}") from error
+    try:
+        return _contents(opened, path)
+    except CaromError:
+        raise
+    except (ArithmeticError, KeyError, MemoryError, OSError, TypeError, ValueError) as error:
+        raise RecordError(f"{path} is no problem as FCLIB writes it: {error}") from error
+
+
+def _contents(opened, path):
     with opened as file:
         for name, (matrices, vectors) in (("fclib_local", _LOCAL), ("fclib_global", _GLOBAL)):
             if name in file:
@@ -38,14 +53,23 @@ def _read(group, name, path) -> np.ndarray:
     """Numbers, one axis."""
     if name not in group:
         raise RecordError(f"{path} has no {group.name.strip('/')}/{name}")
+    if not hasattr(group[name], "dtype"):
+        raise RecordError(f"{path}: {group.name.strip('/')}/{name} is a group; it holds numbers")
     return np.ravel(given.real(group[name][()], f"{name} of {path}"))
 
 
 def _read_count(group, name, path) -> int:
     found = _read(group, name, path)
-    if len(found) != 1 or not found[0].is_integer():
+    if len(found) != 1 or not found[0].is_integer() or abs(found[0]) > _LARGEST:
         raise RecordError(f"{path}: {name} = {found}, where one whole number is wanted")
     return int(found[0])
+
+
+def _read_whole(group, name, path) -> np.ndarray:
+    found = _read(group, name, path)
+    if not np.all((found == np.rint(found)) & (np.abs(found) <= _LARGEST)):
+        raise RecordError(f"{path}: {name} has an entry that is no index")
+    return found.astype(np.int64)
 
 
 def _no_equalities(group, names, path):
@@ -63,7 +87,7 @@ def _read_matrix(group, name, path) -> Any:
         raise RecordError(f"{path} has no matrix {name}")
     entry = group[name]
     m, n, nz = (_read_count(entry, key, path) for key in ("m", "n", "nz"))
-    p, i = (_read(entry, key, path).astype(np.int64) for key in ("p", "i"))
+    p, i = (_read_whole(entry, key, path) for key in ("p", "i"))
     x = _read(entry, "x", path)
     if nz < -2:
         raise RecordError(f"{path}: nz={nz} of {name} is none of -1 (columns), -2 (rows), >= 0")
@@ -86,7 +110,18 @@ def _read_matrix(group, name, path) -> Any:
 
 
 def write(problem, path, result, title, description):
-    """The problem, and the result unless that is None."""
+    """The problem, and the result unless that is None; a file that is there is replaced at last."""
+    partly = path.with_name(f".{path.name}.part")
+    try:
+        _written(problem, partly, result, title, description)
+        os.replace(partly, path)
+    except OSError as error:
+        raise RecordError(f"{path} cannot be written: {error}") from error
+    finally:
+        partly.unlink(missing_ok=True)
+
+
+def _written(problem, path, result, title, description):
     import h5py
 
     with h5py.File(path, "w") as file:
@@ -100,7 +135,7 @@ def write(problem, path, result, title, description):
         for name, x in (vectors | {"mu": problem.mu}).items():
             group[f"vectors/{name}"] = x
         for name, text in (("title", title), ("description", description), ("math_info", "")):
-            group[f"info/{name}"] = np.bytes_(text + "\0")
+            group[f"info/{name}"] = np.bytes_((text + "\0").encode())
         if result is not None:
             for name in ("r", "u") if result.v is None else ("r", "u", "v"):
                 file[f"solution/{name}"] = getattr(result, name)

@@ -60,7 +60,7 @@ def matrix(A, name, shape) -> sparse.csc_matrix:
             raise ShapeError(f"{name} has shape {A.shape}; two axes are wanted")
     elif A.dtype.kind not in "biuf":
         raise KindError(f"{name} has entries of type {A.dtype}: real numbers are wanted")
-    A = sparse.csc_matrix(A, dtype=float)
+    A = sparse.csc_matrix(A, dtype=float, copy=True)  # what is given may change later
     if A.shape != shape:
         raise ShapeError(f"{name} has shape {A.shape}; with the vectors given it must be {shape}")
     A.sum_duplicates()
@@ -105,8 +105,17 @@ def asymmetry(W) -> float:
     return 0.0 if largest == 0.0 else float(np.max(np.abs((W - W.T).data), initial=0.0) / largest)
 
 
+def truth(x, name) -> bool:
+    if not isinstance(x, np.bool_):
+        raise KindError(f"{name}={x!r}: True or False is wanted")
+    return bool(x)
+
+
 def named(path) -> Path:
     try:
-        return Path(path)
+        path = Path(path)
     except TypeError:
         raise KindError(f"path={path!r}: the name of a file is wanted") from None
+    if "\0" in str(path):
+        raise KindError(f"path={str(path)!r}: the name of a file is wanted")
+    return path

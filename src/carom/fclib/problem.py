@@ -81,6 +81,7 @@ class Problem:
         self._size = float(np.linalg.norm(self.q))
 
     @classmethod
+    @suggesting
     def from_global(cls, *, M, H, f, w, mu, dim=3) -> "Problem":
         """The problem of M v = H r + f, u = H^T v + w, with M (d, d) and H (d, dim n).
 
@@ -115,6 +116,8 @@ class Problem:
             raise CaromError(f"tolerance={tolerance}: it must be positive, such as 1e-8")
         if type(limit) is not int or limit < 1:
             limit = given.count(limit, "limit")
+        if convex is not False and convex is not True:
+            convex = given.truth(convex, "convex")
         size = len(self.q)
         work = np.zeros(4 * size + len(self.mu))
         if start is not None:
@@ -147,6 +150,7 @@ class Problem:
     def _few(self):
         return len(self.q) <= _FULL
 
+    @suggesting
     def residual(self, r, *, convex=False) -> float:
         """The measure (3) of any answer ``r`` (dim n,); absolute where q = 0.
 
@@ -158,6 +162,7 @@ class Problem:
         least = math.sqrt(friction.rounding2(self.dim, self._sizes, r))
         return float(least if found < least else found) / (self._size or 1.0)
 
+    @suggesting
     def save(self, path, result: Result | None = None, *, title="", description="") -> None:
         """Write the problem, and the ``result`` if one is given, as an FCLIB file ``path``.
 
@@ -170,6 +175,8 @@ class Problem:
             self._impulse(result.r, "the r of the result")
         if not path.absolute().parent.is_dir():
             raise RecordError(f"there is no folder {path.absolute().parent}: make it first")
+        if path.is_dir():
+            raise RecordError(f"{path} is a folder: name a file in it, such as problem.hdf5")
         files.write(self, path, result, str(title), str(description))
 
     def _impulse(self, r, name):
@@ -221,6 +228,7 @@ def _inverse(M) -> Callable[[Any], Any]:
     return solve
 
 
+@suggesting
 def load(path) -> Problem:
     """Read an FCLIB file, local (W, q, mu) or global (M, H, f, w, mu).
 
