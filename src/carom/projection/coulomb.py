@@ -50,6 +50,7 @@ _GOOD = 1e-13  # a residual that nothing else has to better
 _FEW = 3  # contacts in the plane that newton_planar.py is written for
 _SHORT = 8  # terms of a sum that is written out
 _POWERS = 0.0, 0.5, 0.75, 0.25  # of mu, where it is large: units of the normal that are tried
+_RESTS = 1e-5  # of the velocity without impulses: what b asks for may be left out at last
 
 
 def coulomb(
@@ -116,31 +117,51 @@ class _Contacts(eqx.Module):
     def several(self, _):
         """r, turns and the residual: those of cones.py, and where they fail from grown.py on.
 
-        Where that fails too with large mu, the same again in other units of the normal.
+        Where that fails too with large mu, the same again in other units of the normal; then
+        without what b asks for in the last moments before rest, which hang on slips of no size.
         """
-        powers = jnp.array(_POWERS)
+        powers, small = jnp.array(_POWERS), self.of_rest()
         units = jnp.where(jnp.any(self.active & (self.mu > 1.0)), powers.size, 1)
+        modes = self.free.b.shape[1] == 2 and len(self.mu) <= MOST  # these solve it as it is
+        most = 2 * units + (0 if modes else 2 * jnp.any(small != 0.0))
 
         def unfinished(state):
-            return ~(state[2] <= UNCONVERGED) & (state[3] < 2 * units)
+            return ~(state[2] <= UNCONVERGED) & (state[3] < most)
 
         def turn(state):
             r, turns, residual, k = state
-            scaled, again = self.scaled(powers[k // 2]), k % 2 > 0
+            posed = self.without(jnp.where(k < 2 * units, 0.0, small))
+            scaled, again = posed.scaled(powers[k // 2 % units]), k % 2 > 0
             rows = self.free.rows / scaled.scale[..., None]
             guess, more = grown(scaled, rows, jnp.where(again, r, 0.0), again)
             other, last = solved(scaled, guess)
-            found = self.residual(other)
+            found = posed.residual(other)
             better = ~(found >= residual)  # or no number
             r, residual = jnp.where(better, other, r), jnp.where(better, found, residual)
             return r, turns + more + last, residual, k + 1
 
         start = jnp.zeros_like(self.free.b), jnp.array(0), jnp.array(jnp.inf), jnp.array(0)
         r, turns, residual, _ = jax.lax.while_loop(unfinished, turn, start)
-        if r.shape[1] == 2 and r.shape[0] <= MOST:
+        if modes:
             r, residual, tried = self.best_mode(r)
             turns = turns + tried
         return r, turns, residual
+
+    def of_rest(self):
+        """(n,) the normal b of contacts where it is small beside the velocity without impulses.
+
+        What bounces in a corner of walls that rub, e > 0, comes to rest in ever smaller bounces: b
+        is 1e-8 of what the force does in a step, and the direction of a slip as small decides.
+        """
+        b = self.b[: len(self.mu), 0]
+        largest = jnp.max(jnp.where(self.active[:, None], jnp.abs(self.free.b), 0.0))
+        return jnp.where(self.active & (jnp.abs(b) <= _RESTS * largest), b, 0.0)
+
+    def without(self, small):
+        """The problem whose normal b has ``small`` (n,) less."""
+        n, where = len(self.mu), lambda s: (s.b, s.free.b)
+        less = self.b.at[:n, 0].add(-small), self.free.b.at[:, 0].add(-small)
+        return eqx.tree_at(where, self, less)
 
     def few_in_plane(self, scaled):
         """r, turns and the residual: Newton steps, or all there is where these are not enough.
