@@ -18,7 +18,8 @@ In the plane the root is a fraction: projection/planar.py.
 
 Several contacts: projection/cones.py, and where that fails projection/grown.py.  Two or three in
 the plane are first tried by Newton's method alone, projection/newton_planar.py.  A few in the plane
-whose residual is not good enough after all this are solved by their modes, projection/modes.py.
+whose residual is not good enough after all this are solved by their modes, projection/modes.py;
+others once more without the part of b that is the bounce of what has all but come to rest.
 """
 
 from functools import reduce
